@@ -1,4 +1,4 @@
-"""Bases of endpoints and applications without deadlines: they act only when they receive something."""
+"""Bases of applications with a queue of packets, and of endpoints and applications without deadlines."""
 
 from base.endpoint import Address
 
@@ -28,19 +28,23 @@ class PassiveEndpoint:
         """See Endpoint."""
 
 
-class PassiveApplication:
-    """An Application that answers nothing, and sends the contents of `outputs`."""
+class Outputs:
+    """A queue of packets, `outputs`, to be sent."""
 
     def __init__(self) -> None:
         self.outputs: list[bytes] = []
 
-    def receive(self, packet: bytes, now: int) -> None:
-        """See Application."""
-
     def take_outputs(self) -> list[bytes]:
-        """See Application."""
+        """Remove and return the packets for the forwarder."""
         outputs, self.outputs = self.outputs, []
         return outputs
+
+
+class PassiveApplication(Outputs):
+    """An Application that answers nothing, and sends the contents of `outputs`."""
+
+    def receive(self, packet: bytes, now: int) -> None:
+        """See Application."""
 
     def next_deadline(self) -> int | None:
         """See Application."""

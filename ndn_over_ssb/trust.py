@@ -19,6 +19,7 @@ from ndn.app_support.light_versec.compiler import SemanticError
 from ndn.encoding import FormalName, parse_data
 from ndn.security.validator.cascade_validator import PublicKeyStorage
 
+from base.passive import Outputs
 from base.timers import Timers
 from forwarder.management.keys import Certificate, parse_certificate
 from forwarder.wire.lp import open_data, parse_lp
@@ -38,7 +39,7 @@ class TrustError(ValueError):
     """Schema or anchor is invalid; the message has the reason."""
 
 
-class Trust:
+class Trust(Outputs):
     """Validates Data; an Application of the forwarder through which it fetches certificates.
 
     Args:
@@ -54,6 +55,7 @@ class Trust:
     """
 
     def __init__(self, schema: str, anchor: bytes, random: Random, epoch_ms: float) -> None:
+        super().__init__()
         self._anchor = anchor
         self._random = random
         self._epoch_ms = epoch_ms
@@ -61,7 +63,6 @@ class Trust:
         self._fetches: dict[bytes, list[_Check]] = {}  # certificate -> checks waiting for it
         self._timers: Timers[bytes] = Timers()  # time-outs of certificates
         self._waiting = 0
-        self._outputs: list[bytes] = []
         self.accepted = 0
         self.refused = 0
         try:
@@ -94,11 +95,6 @@ class Trust:
             return
         found = open_data(packet)
         self._end(name, None if found is None else found[0].wire)
-
-    def take_outputs(self) -> list[bytes]:
-        """See Application: Interests for certificates."""
-        outputs, self._outputs = self._outputs, []
-        return outputs
 
     def next_deadline(self) -> int | None:
         """See Application."""
@@ -154,7 +150,7 @@ class Trust:
             interest = make_interest(
                 wanted, nonce=self._random.getrandbits(32), must_be_fresh=True, lifetime_ms=_LIFETIME_MS
             )
-            self._outputs.append(interest)
+            self.outputs.append(interest)
         waiting.append(check)
         self._waiting += 1
 

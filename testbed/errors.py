@@ -1,11 +1,12 @@
 """The error that ends a command with one line."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
 
 from forwarder.toml_file import shown
 
-__all__ = ["UserError", "shown", "suggestion"]
+__all__ = ["UserError", "as_user_error", "shown", "suggestion"]
 
 _MOST_KNOWN = 24
 
@@ -21,3 +22,12 @@ def suggestion(name: str, names: Collection[str]) -> str:
 
 class UserError(Exception):
     """A user-fixable error; the message gives what, where and the remedy, in one line."""
+
+
+@contextmanager
+def as_user_error(*kinds: type[Exception]) -> Iterator[None]:
+    """Raise exceptions of some kinds as UserError, with the same message."""
+    try:
+        yield
+    except kinds as error:
+        raise UserError(str(error)) from error

@@ -9,7 +9,7 @@ from random import Random
 from types import MappingProxyType
 from typing import Any
 
-from base.endpoint import Address, StreamAction, StreamEvent
+from base.endpoint import StreamEvent
 from base.timers import earliest
 from ssb.canonical import Value, parse
 from ssb.daemon.account import Account
@@ -20,7 +20,7 @@ from ssb.message import Message
 from ssb.peer.access import InvalidInvite
 from ssb.peer.options import PeerOptions
 from ssb.peer.peer import Peer
-from ssb.peer.program import PeerEvent
+from ssb.peer.program import PeerEvent, PeerWrapper
 from ssb.replication.blobs import Blobs
 from ssb.transport.address import Invite, PeerAddress
 
@@ -88,7 +88,7 @@ class _AccountAccess:
         return {"key": message.id, "value": parse(message.text), "timestamp": self.now_ms}
 
 
-class LocalPeer:
+class LocalPeer(PeerWrapper):
     """The peer of an account, as a StreamEndpoint.
 
     Args:
@@ -116,7 +116,6 @@ class LocalPeer:
         self._account = account
         self.epoch_ms = epoch_ms
         self._access = _AccountAccess(account)
-        self._events: list[PeerEvent] = []
         self._unread: deque[PeerEvent] = deque()
         wanted = sorted(account.graph.replicated())
         self.blobs = Blobs(account.blobs)
@@ -132,6 +131,7 @@ class LocalPeer:
             self._access,
             announcements,
         )
+        super().__init__(self.peer)
         for author, blocked in account.graph.blocks():
             self.peer.replication.hide(author, blocked, now)
         for host, port, reference in account.known_peers():
@@ -164,23 +164,7 @@ class LocalPeer:
         self._access.admit_guest(identity.ref, uses)
         return Invite(address, seed)
 
-    def take_events(self) -> list[PeerEvent]:
-        """Return the events since the last call."""
-        events, self._events = self._events, []
-        return events
-
     # The endpoint
-
-    def receive(self, port: int, payload: bytes, sender: Address | None, now: int) -> None:
-        """See Endpoint."""
-        self.peer.receive(port, payload, sender, now)
-
-    def set_link(self, port: int, up: bool, now: int) -> None:
-        """See Endpoint."""
-
-    def take_outputs(self) -> list[tuple[int, bytes, Address | None]]:
-        """See Endpoint."""
-        return self.peer.take_outputs()
 
     def next_deadline(self) -> int | None:
         """See Endpoint."""
@@ -188,8 +172,7 @@ class LocalPeer:
 
     def wake(self, now: int) -> None:
         """See Endpoint."""
-        self.peer.wake(now)
-        self._process_news(now)
+        super().wake(now)
         if self._recovery.wake(now):
             own = self._account.own
             detail = f"{own.tip} messages; it can go on"
@@ -198,15 +181,10 @@ class LocalPeer:
     def on_stream(self, event: StreamEvent, now: int) -> None:
         """See StreamEndpoint."""
         self._access.now_ms = self._now_ms(now)
-        self.peer.on_stream(event, now)
-        self._process_news(now)
+        super().on_stream(event, now)
         self._recovery.check_claim(event.stream, now)
 
-    def take_actions(self) -> list[StreamAction]:
-        """See StreamEndpoint."""
-        return self.peer.take_actions()
-
-    def _process_news(self, now: int) -> None:
+    def _follow_up(self, now: int) -> None:
         """Process new messages: follow and unfollow feeds, and report damage."""
         for message in self._access.take_followed():
             self._events.append(PeerEvent(now, "stored", message=message))

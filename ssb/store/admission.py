@@ -3,9 +3,9 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
+from base.closing import Closing
 from ssb.keys import Identity
 from ssb.message import ForkedFeed, InvalidMessage, Message, contradicts
 from ssb.store.feeds import NO_TIP, Appended, FeedStore, Tip
@@ -30,7 +30,7 @@ class Changes:
     own: str | None = None
 
 
-class Admission(FeedStore, ABC):
+class Admission(FeedStore, Closing, ABC):
     """The deciding part of a store; subclasses store the accepted messages.
 
     Args:
@@ -63,14 +63,6 @@ class Admission(FeedStore, ABC):
     @abstractmethod
     def _commit(self, changes: Changes) -> None:
         """Write everything or nothing."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def append(self, messages: Sequence[Message], received: float) -> Appended:
         """Verify messages of one or several feeds, each feed's in order, and store the valid ones."""

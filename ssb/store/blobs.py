@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Protocol, Self
+from typing import Final, Protocol
 
+from base.closing import Closing
 from base.files import sync
 from ssb.keys import InvalidRef, blob_ref, parse_blob
 from ssb.store.feeds import StoreError
@@ -129,7 +129,7 @@ class Incoming:
             self._store._discard(self._place)
 
 
-class _Blobs(BlobStore, ABC):
+class _Blobs(BlobStore, Closing, ABC):
     """Common base of both stores.
 
     Args:
@@ -157,14 +157,6 @@ class _Blobs(BlobStore, ABC):
     @abstractmethod
     def _discard(self, place: int) -> None:
         """Empty a place; never fails, as it is called at the end of connections."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def add(self, data: bytes) -> str:
         """Store a blob and return its reference. Raises RefusedBlob."""

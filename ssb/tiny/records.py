@@ -3,14 +3,13 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
+from base.closing import Closing
 from ssb.bipf import Value, decode, encode
 from ssb.store.database import Database
 
 
-class Records(Database):
+class Records(Database, Closing):
     """Values by names in one SQLite file, or in memory; the base of a store.
 
     Args:
@@ -24,14 +23,6 @@ CREATE TABLE records (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
     def __init__(self, path: str | Path | None = None) -> None:
         self._depth = 0
         super().__init__(path)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     @contextmanager
     def transaction(self) -> Iterator[None]:

@@ -10,10 +10,10 @@ from heapq import heappop, heappush
 from random import Random
 from typing import Protocol, TypeVar
 
+from base.passive import Outputs
 from base.timers import Timers
 from forwarder.wire.packet import SENT_HOP_LIMIT, Data, make_interest
 from ssb_over_ndn.following.timeout import Timeout
-from ssb_over_ndn.outputs import Outputs
 
 
 class CongestionWindow:

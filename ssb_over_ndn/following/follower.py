@@ -5,6 +5,7 @@ Layerings of this kind differ in their Scout.
 
 from random import Random
 
+from base.passive import Outputs
 from base.timers import earliest
 from forwarder.feedcache.items import read_data
 from forwarder.wire.feed import split_item
@@ -13,7 +14,6 @@ from forwarder.wire.packet import DATA, Data, Interest, parse_interest
 from forwarder.wire.tlv import MalformedPacket
 from ssb_over_ndn.following.fetch import Fetcher
 from ssb_over_ndn.following.inbox import Buffered, Inbox
-from ssb_over_ndn.outputs import Outputs
 
 
 class Scout(Outputs):

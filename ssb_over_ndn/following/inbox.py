@@ -2,11 +2,11 @@
 
 from collections import Counter
 
+from base.passive import Outputs
 from forwarder.feedcache.items import Item, RejectedItem, open_item
 from forwarder.feedcache.resequencer import Resequencer
 from forwarder.wire.feed import item_name
 from forwarder.wire.packet import Data
-from ssb_over_ndn.outputs import Outputs
 
 
 class Inbox:

@@ -6,6 +6,7 @@ A layering's part is its Subscription, one object a feed.
 from collections.abc import Iterator
 from typing import Protocol
 
+from base.passive import Outputs
 from base.timers import Timers
 from forwarder.feedcache.items import Item
 from forwarder.wire.feed import split_item
@@ -13,7 +14,6 @@ from forwarder.wire.lp import LpPacket, parse_lp
 from forwarder.wire.name import prefix_ends
 from forwarder.wire.packet import read_name
 from forwarder.wire.tlv import MalformedPacket
-from ssb_over_ndn.outputs import Outputs
 
 
 class Subscription(Protocol):

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import Final
 
+from base.passive import Outputs
 from base.timers import Timers
 from base.units import MS
 from forwarder.wire.lp import parse_lp
@@ -19,7 +20,6 @@ from ssb_over_ndn.mapping.messages import (
     server_of,
 )
 from ssb_over_ndn.mapping.record import Ledger, Record, split_map_name
-from ssb_over_ndn.outputs import Outputs
 
 _SHORTEST_PAUSE: Final = 100 * MS
 _LONGEST_PAUSE: Final = 2_000 * MS

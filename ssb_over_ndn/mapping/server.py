@@ -3,13 +3,13 @@
 from collections import Counter
 from typing import Final
 
+from base.passive import Outputs
 from forwarder.wire.lp import open_interest
 from forwarder.wire.packet import Interest
 from forwarder.wire.parameters import parameters_of
 from ssb.application import Event
 from ssb_over_ndn.mapping.messages import is_direct_query, is_update, make_answer, make_denial
 from ssb_over_ndn.mapping.record import Ledger, split_map_name
-from ssb_over_ndn.outputs import Outputs
 
 MOST_IDS: Final = 10_000_000
 _SWEEP: Final = 10_000_000_000

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable
 
+from base.passive import Outputs
 from base.timers import earliest
 from forwarder.lli.producer import Producer
 from forwarder.wire.packet import Data, Interest
 from ssb_over_ndn.naming import metadata_name, metadata_packet
-from ssb_over_ndn.outputs import Outputs
 
 
 class Announcer(Outputs):

@@ -3,9 +3,9 @@
 from collections.abc import Hashable, Iterator
 from typing import Generic, TypeVar
 
+from base.passive import Outputs
 from base.timers import Timers
 from forwarder.wire.packet import Data, Interest
-from ssb_over_ndn.outputs import Outputs
 from ssb_over_ndn.serving.server import FeedServer
 
 K = TypeVar("K", bound=Hashable)

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
 
-from testbed.errors import UserError
+from testbed.errors import UserError, as_user_error
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,10 +26,8 @@ class Results:
         from analysis.run.manifest import Run
 
         self.directory = Path(directory)
-        try:
+        with as_user_error(AnalysisError):
             self._run = Run(self.directory)
-        except AnalysisError as error:
-            raise UserError(str(error)) from error
 
     @property
     def manifest(self) -> "Manifest":
@@ -50,10 +48,8 @@ class Results:
         from analysis.errors import AnalysisError
         from analysis.pipelines.run import analyze
 
-        try:
+        with as_user_error(AnalysisError):
             analyze(self.directory, engine=engine, all_tables=all_tables)
-        except AnalysisError as error:
-            raise UserError(str(error)) from error
         return self
 
     @property

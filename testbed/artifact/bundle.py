@@ -19,7 +19,7 @@ from analysis.files import whole_directory
 from analysis.run.manifest import Run
 from base.files import whole_file
 from testbed.api.results import Results
-from testbed.errors import UserError, shown
+from testbed.errors import UserError, as_user_error, shown
 from testbed.experiment.code import SUMS
 
 README = "README.txt"
@@ -53,10 +53,8 @@ def write(directory: Path, file: Path) -> None:
     """Write the bundle of a run, analysing it if necessary. Raises UserError, OSError."""
     run = Results(directory)
     report = run.report
-    try:
+    with as_user_error(AnalysisError):
         Run(directory).verify()
-    except AnalysisError as error:
-        raise UserError(str(error)) from error
     if file.exists():
         raise UserError(f"{file}: exists already; choose another --out or remove it")
     manifest = run.manifest

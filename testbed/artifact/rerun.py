@@ -12,7 +12,7 @@ from typing import NamedTuple, cast
 
 from analysis.metrics.catalogue import METRICS, Metric
 from testbed.api.results import Results
-from testbed.errors import UserError
+from testbed.errors import UserError, as_user_error
 from testbed.experiment import code
 from testbed.experiment import run as running
 from testbed.experiment.inputs import scenario_of
@@ -67,10 +67,8 @@ def check(run: Results, *, is_trusted: bool) -> None:
         raise UserError(f"{run.directory}: a script has run this: run the script again")
     if manifest.held:
         raise UserError(f"{run.directory}: it was held, for as long as somebody wanted; it has no other end")
-    try:
+    with as_user_error(AnalysisError):
         Run(run.directory).verify()
-    except AnalysisError as error:
-        raise UserError(str(error)) from error
     own = code.named(scenario_of(run.directory).model_dump(mode="json"))
     if own and not is_trusted:
         raise UserError(f"{run.directory}: it has code of its own: {', '.join(own)}; {code.TRUST}")

@@ -35,6 +35,14 @@ class Number(click.FloatRange):
 
 jobs_option = click.option("--jobs", type=click.IntRange(1, 1024), help="Processes; default one a core.")
 
+impairment_option = click.option(
+    "--impairment",
+    type=click.Choice(["auto", "netem", "relay"]),
+    default="auto",
+    show_default=True,
+    help="What delays and loses frames in Mininet.",
+)
+
 engine_option = click.option(
     "--engine",
     type=click.Choice(_ENGINES),

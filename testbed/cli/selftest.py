@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from testbed.cli.options import MOST
-from testbed.errors import UserError
+from testbed.cli.options import MOST, impairment_option
+from testbed.errors import UserError, as_user_error
 from testbed.experiment.platform import Platform
 
 
@@ -24,13 +24,7 @@ def selftest() -> None:
     show_default=True,
     help="Where to measure; both leaves out Mininet where it cannot run.",
 )
-@click.option(
-    "--impairment",
-    type=click.Choice(["auto", "netem", "relay"]),
-    default="auto",
-    show_default=True,
-    help="What impairs links in Mininet.",
-)
+@impairment_option
 @click.option(
     "--frames",
     type=click.IntRange(200, 100_000),
@@ -57,10 +51,8 @@ def links(net: str, impairment: str, frames: int, seed: int, as_json: bool) -> N
         measured["emulator"] = emulate(frames, seed)
     platform = Platform.chosen("mininet" if net == "mininet" else "auto")
     if platform.net == "mininet" and net != "emulated":
-        try:
+        with as_user_error(ProbeError, OSError):
             found, by, reason = over_mininet(frames, seed, impairment)
-        except (ProbeError, OSError) as error:
-            raise UserError(str(error)) from error
         measured[f"Mininet, {by}"] = found
         said += [f"relay in place of netem: {reason}"] if by == "relay" and reason else []
         if found.relay is not None:

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from analysis.files import partial_of
+from base.closing import Closing
 from testbed.errors import UserError
 from testbed.experiment.live import LiveRun, State, state_of
 from testbed.hosts.surroundings import ProgramEnvironment
@@ -54,7 +55,7 @@ def _address(directory: Path) -> Iterator[str]:
         os.close(descriptor)
 
 
-class ControlServer:
+class ControlServer(Closing):
     """The server in the run.
 
     Args:
@@ -111,18 +112,12 @@ class ControlServer:
             each.close()
         self._path.unlink(missing_ok=True)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
 
 class RunEnded(UserError):
     """The run has ended."""
 
 
-class ControlClient:
+class ControlClient(Closing):
     """The client.
 
     Args:
@@ -163,12 +158,6 @@ class ControlClient:
         with suppress(OSError):
             self._file.close()
         self._socket.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 class MininetLiveRun(LiveRun):

@@ -13,7 +13,7 @@ from typing import Any
 
 from analysis.errors import system_reason
 from analysis.files import whole_directory
-from testbed.errors import UserError
+from testbed.errors import UserError, as_user_error
 from testbed.experiment import code, emulated_run, inputs, provenance
 from testbed.experiment.control import MininetLiveRun, RunEnded, wait_for
 from testbed.experiment.files import (
@@ -139,10 +139,8 @@ def _run_over_mininet(
             if is_running():
                 raise  # else the box has reported the reason
 
-    try:
+    with as_user_error(OSError):
         status = sandbox.box(program, meanwhile)
-    except OSError as error:
-        raise UserError(str(error)) from error
     result = partial / layering / RESULT
     if status == 130:
         raise KeyboardInterrupt

@@ -10,12 +10,12 @@ from testbed.errors import UserError
 from testbed.layerings.kinds.ladder import RUNGS
 from testbed.layerings.kinds.link import LINK
 from testbed.layerings.kinds.ndn import NDN_LAYERINGS, PLAIN_NDN
-from testbed.layerings.kinds.ndn_over_ssb import NdnOverSsbLayering
+from testbed.layerings.kinds.ndn_over_ssb import NDN_OVER_SSB
 from testbed.layerings.kinds.social import SOCIAL_LAYERINGS
-from testbed.layerings.kinds.ssb import SsbLayering
+from testbed.layerings.kinds.ssb import SSB
 from testbed.layerings.nodes.node import Layering
 from testbed.layerings.tiny.common_set import TINY_LAYERINGS
-from testbed.layerings.tiny.isp import TinyIspLayering
+from testbed.layerings.tiny.isp import TINY_ISP
 
 ENTRY_POINTS = "feednet.layerings"
 _PARTS = ("title", "parameters", "protocol", "carries", "build")
@@ -42,10 +42,10 @@ _OWN: dict[str, Layering] = {
     "ndn": PLAIN_NDN,
     **SOCIAL_LAYERINGS,
     **RUNGS,
-    "ssb": SsbLayering(),
-    "ndn-over-ssb": NdnOverSsbLayering(),
+    "ssb": SSB,
+    "ndn-over-ssb": NDN_OVER_SSB,
     **TINY_LAYERINGS,
-    "tiny-isp": TinyIspLayering(),
+    "tiny-isp": TINY_ISP,
 }
 
 LAYERINGS: dict[str, Layering] = _OWN | {

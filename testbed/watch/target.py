@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from analysis.errors import system_reason
 from analysis.files import partial_of
 from base.files import named
-from testbed.errors import UserError
+from testbed.errors import UserError, as_user_error
 from testbed.experiment.files import CAPTURE, SCENARIO
 from testbed.experiment.inputs import scenario_of
 from testbed.scenario import workload
@@ -64,10 +64,8 @@ class Target:
         from captures.formats.pcapng import CaptureError
 
         for paths in self.captures.values():
-            try:
+            with as_user_error(CaptureError):
                 GrowingCapture(paths).pieces(START, most=1)
-            except CaptureError as error:
-                raise UserError(str(error)) from error
 
     def begin(self) -> bool:
         """Read the run's scenario, if the run has begun; return whether it has. Raises UserError."""

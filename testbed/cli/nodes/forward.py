@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from testbed.cli.usage import exclude
-from testbed.errors import UserError
+from testbed.errors import as_user_error
 
 
 @click.command()
@@ -32,10 +32,8 @@ def forward(path: Path | None, sample_config: bool, systemd_unit: bool) -> None:
     if systemd_unit:
         click.echo(UNIT.read_text(encoding="utf-8").replace("{feednet}", _command()), nl=False)
         return
-    try:
+    with as_user_error(ConfigError):
         asyncio.run(run(path, lambda uris: click.echo(f"feednet: ready, {' '.join(uris)}")))
-    except ConfigError as error:
-        raise UserError(str(error)) from error
 
 
 def _command() -> str:

@@ -9,6 +9,7 @@ import click
 
 from ssb.graph import CONTACT
 from testbed.cli.nodes.ssb import Settings, commands_of
+from testbed.cli.nodes.ssb_lines import reference_of
 from testbed.errors import UserError
 
 
@@ -36,7 +37,7 @@ def request_(
     from forwarder.wire.name import from_uri
     from ndn_over_ssb.contract import Terms, clause
 
-    _check_feed(provider)
+    provider = reference_of(provider)
     try:
         names = tuple(from_uri(prefix) for prefix in prefixes)
     except ValueError as error:
@@ -125,7 +126,7 @@ def show(settings: Settings, root: str | None, with_void: bool) -> None:
 @click.pass_obj
 def give(settings: Settings, prefix: str, holder: str, root: str | None) -> None:
     """Give PREFIX, which this identity holds or which is under one that it holds, to HOLDER."""
-    _check_feed(holder)
+    holder = reference_of(holder)
     wanted = _read_name(prefix)
     with commands_of(settings) as commands:
         space, me = _name_space(commands, root), commands.answer(["whoami"], [])["id"]
@@ -161,8 +162,7 @@ def revoke(settings: Settings, prefix: str, root: str | None) -> None:
 @click.pass_obj
 def repository(settings: Settings, prefix: str, repositories: tuple[str, ...], root: str | None) -> None:
     """Say which identities answer for PREFIX, which this identity holds; none if no FEED is given."""
-    for feed in repositories:
-        _check_feed(feed)
+    repositories = tuple(map(reference_of, repositories))
     wanted = _read_name(prefix)
     with commands_of(settings) as commands:
         space, me = _name_space(commands, root), commands.answer(["whoami"], [])["id"]
@@ -210,20 +210,10 @@ def _name_space(commands: Any, root: str | None) -> Any:
             raise UserError("no peer runs with --ndn-over-ssb: name the --root")
     if root == "self":
         root = commands.answer(["whoami"], [])["id"]
-    _check_feed(root)
-    space = NameSpace(root)
+    space = NameSpace(reference_of(root))
     for message in _messages(commands, NAME_SPACE):
         space.read(message)
     return space
-
-
-def _check_feed(feed: str) -> None:
-    from ssb.keys import InvalidRef, parse_feed
-
-    try:
-        parse_feed(feed)
-    except InvalidRef as error:
-        raise UserError(f"{feed}: {error}") from None
 
 
 def _read_name(uri: str) -> bytes:

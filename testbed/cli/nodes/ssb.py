@@ -3,7 +3,7 @@
 import json
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from ssb.graph import CONTACT
 from testbed.cli.group import LazyGroup
 from testbed.cli.nodes.ssb_lines import label, message_line, numbers_text, reference_of
 from testbed.cli.usage import exclude
-from testbed.errors import UserError
+from testbed.errors import UserError, as_user_error
 
 _LONGEST_TERM_S = 366 * 86_400
 
@@ -70,30 +70,23 @@ def commands_of(settings: Settings, *, begins: bool = False) -> Iterator[Any]:
     from ssb.daemon.running import RunningPeer
 
     refuse_stock(settings.path)  # its socket may answer
-    try:
+    with as_user_error(CommandError):
         try:
             running = RunningPeer(settings.path)
         except ConnectionError:
             if not begins and not is_account(settings.path):
                 begin = "publish, follow, connect, import or peer begins one"
                 raise UserError(f"{settings.path}: there is no account: {begin}") from None
-            account = Account(settings.path)
-            try:
+            with closing(Account(settings.path)) as account:
                 commands = Commands(account, lambda: time.time_ns() // 1_000_000)
                 if settings.is_settled:
                     commands.answer(["settle"], [])
                 yield commands
-            finally:
-                account.close()
         else:
-            try:
+            with closing(running):
                 if settings.is_settled:
                     running.answer(["settle"], [])
                 yield running
-            finally:
-                running.close()
-    except CommandError as error:
-        raise UserError(str(error)) from None
 
 
 @ssb.command()
@@ -172,8 +165,7 @@ def peer(
     if root is None and (provide is not None or anchor is not None):
         raise click.UsageError("--provide and --anchor need --ndn-over-ssb")
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
-    account = Account(settings.path, hops)
-    try:
+    with closing(Account(settings.path, hops)) as account:
         if settings.is_settled:
             account.own.settle()
         if account.own.doubt:
@@ -195,8 +187,6 @@ def peer(
                 surroundings=surroundings,
             )
         )
-    finally:
-        account.close()
 
 
 def _network_key(text: str) -> bytes:
@@ -304,10 +294,8 @@ def connect(settings: Settings, address: str) -> None:
     from ssb.transport.address import InvalidAddress, parse_address
     from ssb.uri import plain
 
-    try:
+    with as_user_error(InvalidAddress):
         known = parse_address(plain(address))
-    except InvalidAddress as error:
-        raise UserError(str(error)) from None
     with commands_of(settings, begins=True) as commands:
         commands.answer(["connect"], [str(known)])
 
@@ -428,10 +416,8 @@ def accept(settings: Settings, code: str) -> None:
     from ssb.daemon.guest import GuestError, use_invite
     from ssb.transport.address import InvalidAddress, parse_invite
 
-    try:
+    with as_user_error(InvalidAddress):
         given = parse_invite(code)
-    except InvalidAddress as error:
-        raise UserError(str(error)) from None
     host, port, pub = given.address
     with commands_of(settings, begins=True) as commands:
         state = commands.answer(["status"], [])
@@ -439,10 +425,8 @@ def accept(settings: Settings, code: str) -> None:
             raise UserError(f"the invite is not used up: {state['doubt']}")
         if commands.answer(["friends", "isBlocking"], [{"source": state["id"], "dest": pub}]):
             raise UserError(f"you block {pub}, which gave the invite: `follow --block --undo` ends that")
-        try:
+        with as_user_error(GuestError):
             use_invite(given, state["id"])
-        except GuestError as error:
-            raise UserError(str(error)) from None
         commands.answer(["publish"], [{"type": CONTACT, "contact": pub, "following": True}])
         commands.answer(["publish"], [{"type": "pub", "address": {"host": host, "port": port, "key": pub}}])
         commands.answer(["connect"], [str(given.address)])

@@ -1,7 +1,7 @@
 """`feednet ssb export` and `import`: messages between programs, or machines."""
 
 import time
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,7 +9,7 @@ import click
 
 from testbed.cli.nodes.ssb import Settings, commands_of
 from testbed.cli.nodes.ssb_lines import reference_of
-from testbed.errors import UserError
+from testbed.errors import UserError, as_user_error
 
 if TYPE_CHECKING:
     from ssb.daemon.account import Account
@@ -48,12 +48,8 @@ def import_(settings: Settings, source: Path) -> None:
         account, take = _account_for(settings, source), import_directory
     else:
         account, take = Account(settings.path), import_lines
-    try:
+    with as_user_error(InvalidExport), closing(account):
         done = take(account, source, now_ms)
-    except InvalidExport as error:
-        raise UserError(str(error)) from None
-    finally:
-        account.close()
     click.echo(f"new          {done.messages:,} messages; {done.blobs:,} blobs")
     click.echo(f"identity     {account.identity.ref}, {done.own:,} messages of its own")
     for feed, reason in done.refused.items():

@@ -17,7 +17,7 @@ from forwarder.daemon.datasets import Client, DatasetError, default_socket, snap
 from testbed.cli.console import plain_console
 from testbed.cli.options import Number
 from testbed.cli.usage import require
-from testbed.errors import UserError
+from testbed.errors import as_user_error
 
 console = plain_console(soft_wrap=False)
 
@@ -42,11 +42,8 @@ _UNITS = ("", "k", "M", "G", "T")
 def status(as_json: bool, watch: bool, interval: float, path: Path | None) -> None:
     """Show what a running forwarder is doing: faces, routes, feeds, stores. NFD will do, too."""
     require("interval", "watch")
-    try:
-        with closing(Client(path or default_socket())) as client:
-            _show(client, as_json=as_json, watch=watch, interval=interval)
-    except DatasetError as error:
-        raise UserError(str(error)) from error
+    with as_user_error(DatasetError), closing(Client(path or default_socket())) as client:
+        _show(client, as_json=as_json, watch=watch, interval=interval)
 
 
 def _show(client: Client, *, as_json: bool, watch: bool, interval: float) -> None:

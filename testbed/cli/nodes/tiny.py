@@ -3,12 +3,13 @@
 import asyncio
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import click
 
-from testbed.errors import UserError
+from testbed.errors import UserError, as_user_error
 
 _DAY_NS = 86_400_000_000_000
 
@@ -93,10 +94,8 @@ def isp(path: Path, allowed: tuple[str, ...], days: int | None, interfaces: tupl
 
 def _read(parse_key: Callable[[str], bytes], key: str) -> bytes:
     """Return a parsed key, before anything is written. Raises UserError."""
-    try:
+    with as_user_error(ValueError):
         return parse_key(key)
-    except ValueError as error:
-        raise UserError(str(error)) from None
 
 
 def _run(path: Path, interfaces: tuple[str, ...], make: Callable[..., Any], *, ends_with_lines: bool) -> None:
@@ -111,13 +110,8 @@ def _run(path: Path, interfaces: tuple[str, ...], make: Callable[..., Any], *, e
         ports = media(interfaces)
     except ValueError as error:
         raise UserError(f"--interface: {error}") from None
-    account = Account(path.expanduser())
-    try:
+    with closing(Account(path.expanduser())) as account:
         node = Node(account.store, SystemRandom(), LAN, ports=tuple(ports))
-        try:
+        with as_user_error(ValueError):
             desk = make(account, node, time.time_ns())
-        except ValueError as error:
-            raise UserError(str(error)) from None
         asyncio.run(run(desk, ports, sys.stdin, click.echo, ends_with_lines=ends_with_lines))
-    finally:
-        account.close()

@@ -15,7 +15,7 @@ from analysis.report.words.numbers import count_of
 from testbed.api.experiment import Experiment
 from testbed.cli import completion as completing
 from testbed.cli.console import console, result, timed
-from testbed.cli.options import MOST, Number, all_tables_option, engine_option, jobs_option
+from testbed.cli.options import MOST, Number, all_tables_option, engine_option, impairment_option, jobs_option
 from testbed.cli.progress import counted, staged
 from testbed.cli.runs.dry_run import print_run, print_sweep
 from testbed.cli.runs.report import check_analysis, write_report
@@ -44,13 +44,7 @@ from testbed.scenario.overrides import ScenarioOptions
     show_default=True,
     help="Virtual time, or Mininet hosts; auto takes Mininet where it can run.",
 )
-@click.option(
-    "--impairment",
-    type=click.Choice(["auto", "netem", "relay"]),
-    default="auto",
-    show_default=True,
-    help="What delays and loses frames in Mininet.",
-)
+@impairment_option
 @click.option(
     "--dilation",
     type=click.IntRange(1, MOST_DILATION),

@@ -12,7 +12,7 @@ from base.files import write_whole
 from ssb.tiny.entry import PACKET
 from ssb.tiny.node import CHECKSUM
 from testbed.cli.completion import network
-from testbed.errors import UserError, shown
+from testbed.errors import UserError, as_user_error, shown
 from testbed.scenario import reader as scenarios
 from topologies import library
 from topologies.conf import conf_text, read_conf
@@ -33,11 +33,9 @@ def topology(source: str, out: Path | None) -> None:
     """
     if out is not None and out.exists():
         raise UserError(f"{shown(str(out))}: exists already; choose another --out or remove it")
-    try:
+    with as_user_error(TopologyError):
         found = _find(source)
         text = None if out is None else _text(found, out)
-    except TopologyError as error:
-        raise UserError(str(error)) from error
     for line in summary(found):
         click.echo(line)
     if out is not None and text is not None:

@@ -4,7 +4,7 @@ import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any
 
 from pydantic import Field
 
@@ -17,10 +17,9 @@ from ssb.replication.rungs.poll import Poll
 from ssb.replication.rungs.rung import Rung
 from ssb.store.clocks import MemoryClocks
 from ssb.store.memory import MemoryFeeds
-from testbed.layerings.kinds.ssb import SsbNode
-from testbed.layerings.nodes.node import Context, Node, Parameters
+from testbed.layerings.kinds.ssb import PEER_FEATURES, SsbNode
+from testbed.layerings.nodes.node import Context, Parameters, SimpleLayering
 from testbed.layerings.nodes.peer_role import Role, peer_identity
-from testbed.layerings.nodes.workload import Feature
 from topologies.model import Topology
 
 _POLLS = ("scan", "append-poll")
@@ -65,40 +64,6 @@ class EbtParameters(FloodParameters):
     """How long a note that tells progress only waits for others to join it."""
     patience_ms: int = Field(default=3000, ge=1, le=3_600_000)
     """How long a peer that is ahead may send nothing before another one is asked."""
-
-
-class RungLayering(NamedTuple):
-    """A rung.
-
-    Attributes: see Layering. kind: its name.
-    """
-
-    kind: str
-    title: str
-    parameters: type[Parameters]
-    protocol: str = "ssb"
-    carries: frozenset[Feature] = frozenset(
-        {Feature.MEDIUM, Feature.FOLLOWING, Feature.EXPORT, Feature.GATEWAYS}
-    )
-
-    def build(self, context: Context) -> Node:
-        """Build a node of a run."""
-        return RungNode(context)
-
-
-RUNGS = {
-    rung.kind: rung
-    for rung in (
-        RungLayering("scan", "SSB: polls of whole feeds", PollParameters),
-        RungLayering("append-poll", "SSB: polls of what is new", PollParameters),
-        RungLayering("gossip", "SSB: gossip, with the clocks of all feeds", PollParameters),
-        RungLayering("gossip-skip", "SSB: gossip that skips requests", PollParameters),
-        RungLayering("flood", "SSB: floods over random connections", FloodParameters),
-        RungLayering("ebt", "SSB: epidemic broadcast trees over random connections", EbtParameters),
-        RungLayering("hub", "SSB: a hub that remembers its clients", HubParameters),
-    )
-}
-"""The rungs by name."""
 
 
 class RungNode(SsbNode):
@@ -159,8 +124,8 @@ class RungNode(SsbNode):
         return self._rung
 
     def _call(self, now: int) -> int | None:
-        """See SsbNode."""
-        if not self._follows and not self._role.feeds:
+        """See RoleNode."""
+        if not self._role.follows and not self._role.feeds:
             return None
         busy = self._peer.connections.called | {
             connection.remote for connection in self._peer.connections.values()
@@ -186,3 +151,19 @@ def hub_of(network: Topology, parameters: Mapping[str, Any]) -> str:
     """Return the node of the hub."""
     links = Counter(interface.node for interface in network.interfaces)
     return parameters["at"] or max(network.nodes, key=lambda node: links[node])
+
+
+def _rung(title: str, parameters: type[Parameters]) -> SimpleLayering:
+    return SimpleLayering(title, parameters, RungNode, "ssb", PEER_FEATURES)
+
+
+RUNGS = {
+    "scan": _rung("SSB: polls of whole feeds", PollParameters),
+    "append-poll": _rung("SSB: polls of what is new", PollParameters),
+    "gossip": _rung("SSB: gossip, with the clocks of all feeds", PollParameters),
+    "gossip-skip": _rung("SSB: gossip that skips requests", PollParameters),
+    "flood": _rung("SSB: floods over random connections", FloodParameters),
+    "ebt": _rung("SSB: epidemic broadcast trees over random connections", EbtParameters),
+    "hub": _rung("SSB: a hub that remembers its clients", HubParameters),
+}
+"""The rungs by name."""

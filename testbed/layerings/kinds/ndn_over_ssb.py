@@ -9,12 +9,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import partial
 from random import Random
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from pydantic import Field
 
 from base.endpoint import Program, StreamPort
 from base.key_log import Secret
+from base.passive import Outputs
 from base.timers import Timers
 from forwarder.forwarder import Forwarder
 from forwarder.wire.feed import split_item
@@ -50,7 +51,7 @@ from testbed.layerings.nodes.authority import (
     producer_of,
 )
 from testbed.layerings.nodes.ndn_node import choose_strategies
-from testbed.layerings.nodes.node import Context, EventRows, Node, Parameters, StateSize
+from testbed.layerings.nodes.node import Context, EventRows, SimpleLayering, StateSize
 from testbed.layerings.nodes.peer_role import peer_identity
 from testbed.layerings.nodes.workload import Feature, Feed, Workload
 
@@ -75,22 +76,6 @@ class NdnOverSsbParameters(ObjectParameters):
     for their messages itself. Without a follow graph it replicates none."""
     encrypt: bool = True
     """Handshake and box stream between peers; without them, what encryption costs is seen."""
-
-
-class NdnOverSsbLayering(NamedTuple):
-    """Objects by Interests and Data in logs.
-
-    Attributes: see Layering.
-    """
-
-    title: str = "NDN over SSB: Interests and Data in logs"
-    parameters: type[Parameters] = NdnOverSsbParameters
-    protocol: str = "ssb"
-    carries: frozenset[Feature] = frozenset({Feature.REQUESTS})
-
-    def build(self, context: Context) -> Node:
-        """Build a node of a run."""
-        return NdnOverSsbNode(context)
 
 
 def providers(nodes: Iterable[str], workload: Workload) -> list[str]:
@@ -291,10 +276,11 @@ class NdnOverSsbNode:
         return row
 
 
-class _Repository:
+class _Repository(Outputs):
     """Answers for all feeds of a node, and for the certificate of their producer."""
 
     def __init__(self, feeds: Iterable[Feed], start: int, producer: Authority) -> None:
+        super().__init__()
         self._publishers = {
             log_name(feed.key): Publisher(
                 feed.messages,
@@ -305,7 +291,6 @@ class _Repository:
         }
         self._producer = producer
         self._timers: Timers[bytes] = Timers()  # of publishers
-        self._outputs: list[bytes] = []
         self._events: list[Any] = []
         for feed in self._publishers:
             self._follow_up(feed)
@@ -317,15 +302,10 @@ class _Repository:
             return
         item = split_item(interest.name)
         if interest.name == self._producer.name:
-            self._outputs.append(self._producer.certificate)
+            self.outputs.append(self._producer.certificate)
         elif item is not None and item[0] in self._publishers:
             self._publishers[item[0]].receive(packet, now)
             self._follow_up(item[0])
-
-    def take_outputs(self) -> list[bytes]:
-        """See Application."""
-        outputs, self._outputs = self._outputs, []
-        return outputs
 
     def take_events(self) -> list[Any]:
         """Return what was published since the last call."""
@@ -344,7 +324,7 @@ class _Repository:
 
     def _follow_up(self, feed: bytes) -> None:
         publisher = self._publishers[feed]
-        self._outputs += publisher.take_outputs()
+        self.outputs += publisher.take_outputs()
         self._events += publisher.take_events()
         self._timers.set(feed, publisher.next_deadline())
 
@@ -456,3 +436,13 @@ def _log(author: Identity, contents: Iterable[Mapping[str, Any]]) -> list[Messag
 
 def _identity(context: Context, node: str) -> Identity:
     return peer_identity(context.seed, node)
+
+
+NDN_OVER_SSB: Final = SimpleLayering(
+    "NDN over SSB: Interests and Data in logs",
+    NdnOverSsbParameters,
+    NdnOverSsbNode,
+    "ssb",
+    frozenset({Feature.REQUESTS}),
+)
+"""Objects by Interests and Data in logs."""

@@ -1,9 +1,9 @@
 """SSB without NDN: peers that replicate by EBT over TCP, across the underlay."""
 
 import hashlib
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from random import Random
-from typing import Any, Literal, NamedTuple
+from typing import Any, Final, Literal
 
 from pydantic import Field
 
@@ -12,8 +12,6 @@ from base.key_log import Secret
 from base.passive import PassiveEndpoint
 from base.timers import earliest
 from base.units import MS
-from ssb.application import Event
-from ssb.message import Message
 from ssb.peer.options import PORT, PeerOptions
 from ssb.peer.peer import Peer
 from ssb.peer.scheduler import SchedulerOptions
@@ -21,8 +19,8 @@ from ssb.replication.replication import Replication
 from ssb.replication.session import DEFAULT_LIMITS, Limits
 from ssb.store.clocks import MemoryClocks
 from ssb.store.memory import MemoryFeeds
-from testbed.layerings.nodes.node import Context, EventRows, Node, Parameters, StateSize
-from testbed.layerings.nodes.peer_role import Role, peer_identity
+from testbed.layerings.nodes.node import Context, Parameters, SimpleLayering, StateSize
+from testbed.layerings.nodes.peer_role import Publication, Role, RoleNode, peer_identity
 from testbed.layerings.nodes.workload import Feature
 from topologies.model import Hop, Topology
 from topologies.routing import Routing, routes
@@ -50,25 +48,7 @@ class SsbParameters(Parameters):
     """How long a peer that is ahead may send nothing before another one is asked."""
 
 
-class SsbLayering(NamedTuple):
-    """SSB feeds by EBT.
-
-    Attributes: see Layering.
-    """
-
-    title: str = "SSB: peers with EBT over TCP"
-    parameters: type[SsbParameters] = SsbParameters
-    protocol: str = "ssb"
-    carries: frozenset[Feature] = frozenset(
-        {Feature.MEDIUM, Feature.FOLLOWING, Feature.EXPORT, Feature.GATEWAYS}
-    )
-
-    def build(self, context: Context) -> Node:
-        """Build a node of a run."""
-        return SsbNode(context)
-
-
-class SsbNode(PassiveEndpoint):
+class SsbNode(RoleNode, PassiveEndpoint):
     """A node: a peer, and the application that publishes and follows.
 
     Args:
@@ -79,13 +59,8 @@ class SsbNode(PassiveEndpoint):
     """
 
     def __init__(self, context: Context, home: str | None = None) -> None:
-        super().__init__()
-        self.name = context.name
-        self.state = context.state
-        self._rows = EventRows(context.name, context.state)
-        self._events: list[Event] = []
-        self._role = role = Role(context, home)
-        self._follows = role.follows
+        super().__init__(context, home)
+        role = self._role
         store = MemoryFeeds()
         for feed in role.feeds:
             store.append(feed.messages[: context.state.published[feed.key]], 0.0)
@@ -124,38 +99,32 @@ class SsbNode(PassiveEndpoint):
         return earliest(self._peer.next_deadline(), self._role.next_deadline())
 
     def wake(self, now: int) -> None:
-        """Join, publish, call and stop when due."""
-        if self._role.joins_at is not None and now >= self._role.joins_at:
-            self._role.joins_at = None
-            self._tell_all(now, "joined")
-            for key, feed in self._follows.items():
-                # A peer that replicates all feeds may hold some of it already.
-                here = self._store.tips().get(key, 0)
-                for message in feed.messages[self.state.delivered[key] : here]:
-                    self._events.append(_delivered(now, message))
-            for key in self._role.replicated:
-                self._peer.want(key, now)
-        if self._role.calls_at is not None and now >= self._role.calls_at:
-            self._role.calls_at = self._call(now)
-        published = []
-        for _, _, message in self._role.take_due(now):
-            published.append(message)
-            self._events.append(
-                Event(now, "published", message.author, message.sequence, len(message.encoded))
-            )
-        if published:
-            self._peer.append(published, now)
-        if self._role.stops_at is not None and now >= self._role.stops_at:
-            self._role.stops_at = None
-            self._tell_all(now, "stopped")
-            self._follows = {}
-            for key in self._role.replicated:
-                self._peer.unwant(key, now)
-            if not self._role.stays_connected:
-                for remote in self._calls:
-                    self._peer.remove(remote, now)
+        """See RoleNode."""
+        super().wake(now)
         self._peer.wake(now)
         self._take_in()
+
+    def _join(self, now: int) -> None:
+        for key, feed in self._role.follows.items():
+            # A peer that replicates all feeds may hold some of it already.
+            here = self._store.tips().get(key, 0)
+            for message in feed.messages[self.state.delivered[key] : here]:
+                self._note(now, "delivered", message)
+        for key in self._role.replicated:
+            self._peer.want(key, now)
+
+    def _publish_due(self, due: Sequence[Publication], now: int) -> None:
+        messages = [each.message for each in due]
+        for message in messages:
+            self._note(now, "published", message)
+        self._peer.append(messages, now)
+
+    def _leave(self, now: int) -> None:
+        for key in self._role.replicated:
+            self._peer.unwant(key, now)
+        if not self._role.stays_connected:
+            for remote in self._calls:
+                self._peer.remove(remote, now)
 
     def on_stream(self, event: StreamEvent, now: int) -> None:
         """See StreamEndpoint."""
@@ -165,12 +134,6 @@ class SsbNode(PassiveEndpoint):
     def take_actions(self) -> list[StreamAction]:
         """See StreamEndpoint."""
         return self._peer.take_actions()
-
-    def take_events(self) -> list[dict[str, Any]]:
-        """See Node."""
-        rows = self._rows.of(self._events)
-        self._events.clear()
-        return rows
 
     def take_secrets(self) -> list[Secret]:
         """See Node: the keys of box streams."""
@@ -197,7 +160,6 @@ class SsbNode(PassiveEndpoint):
         return None
 
     def _call(self, now: int) -> int | None:
-        """Call others; return the time of the next calls, ns; None for never."""
         for remote, address in self._calls.items():
             self._peer.add(remote, address, now, is_kept=True)
         return None
@@ -213,18 +175,13 @@ class SsbNode(PassiveEndpoint):
         """Report deliveries of followed feeds."""
         for event in self._peer.take_events():
             message = event.message
-            if message is not None and self._role.joins_at is None and message.author in self._follows:
-                self._events.append(_delivered(event.time, message))
+            if message is not None and self._role.joins_at is None and message.author in self._role.follows:
+                self._note(event.time, "delivered", message)
             elif event.event == "closed":
                 self._part(event.remote, event.time)
             elif event.event == "refused" and event.remote:
                 # A slow handshake, over a bad link or with a restarting node, is no error.
-                self._events += [
-                    Event(event.time, "error", feed, detail=event.detail) for feed in self._follows
-                ]
-
-    def _tell_all(self, now: int, event: str) -> None:
-        self._events += [Event(now, event, key) for key in self._follows]
+                self._note_all(event.time, "error", event.detail)
 
 
 def _limits(parameters: Mapping[str, Any]) -> Limits:
@@ -246,5 +203,8 @@ def held_by(peer: Peer, store: MemoryFeeds, own: Set[str]) -> dict[str, StateSiz
     }
 
 
-def _delivered(time: int, message: Message) -> Event:
-    return Event(time, "delivered", message.author, message.sequence, len(message.encoded))
+PEER_FEATURES: Final = frozenset({Feature.MEDIUM, Feature.FOLLOWING, Feature.EXPORT, Feature.GATEWAYS})
+"""What layerings of Scuttlebutt peers carry besides feeds."""
+
+SSB: Final = SimpleLayering("SSB: peers with EBT over TCP", SsbParameters, SsbNode, "ssb", PEER_FEATURES)
+"""Layering `ssb`."""

@@ -1,7 +1,7 @@
 """Interfaces of layerings and nodes: a layering's inputs and a node's duties in a run."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -282,3 +282,20 @@ class Layering(Protocol):
     def build(self, context: Context) -> Node:
         """Build a node of a run."""
         ...
+
+
+class SimpleLayering(NamedTuple):
+    """A Layering that is no more than its parts.
+
+    Attributes: see Layering. node: makes a node of a run.
+    """
+
+    title: str
+    parameters: type[Parameters]
+    node: Callable[[Context], Node]
+    protocol: str
+    carries: frozenset[Feature]
+
+    def build(self, context: Context) -> Node:
+        """Build a node of a run."""
+        return self.node(context)

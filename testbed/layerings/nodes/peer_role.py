@@ -1,14 +1,16 @@
-"""The role of a node with a Scuttlebutt peer in a run, independent of the peer's program."""
+"""The role of a node with a Scuttlebutt peer in a run, and its events, independent of the peer's program."""
 
 import hashlib
 from collections import deque
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from base.key_log import Secret
 from base.timers import earliest
+from ssb.application import Event
 from ssb.keys import Identity
 from ssb.message import Message
-from testbed.layerings.nodes.node import Context
+from testbed.layerings.nodes.node import Context, EventRows
 from testbed.layerings.nodes.workload import Feed
 
 
@@ -83,6 +85,69 @@ class Role:
         """Remove the publications whose time has come, one by one."""
         while self.due and self.due[0].time <= now:
             yield self.due.popleft()
+
+
+class RoleNode:
+    """The common part of nodes with a role: their events, and what they do when it is due.
+
+    Attributes: see Node.
+    """
+
+    def __init__(self, context: Context, home: str | None = None) -> None:
+        super().__init__()
+        self.name = context.name
+        self.state = context.state
+        self._rows = EventRows(context.name, context.state)
+        self._events: list[Event] = []
+        self._role = Role(context, home)
+
+    def wake(self, now: int) -> None:
+        """Join, call, publish and stop when due."""
+        role = self._role
+        if role.joins_at is not None and now >= role.joins_at:
+            role.joins_at = None
+            self._note_all(now, "joined")
+            self._join(now)
+        if role.calls_at is not None and now >= role.calls_at:
+            role.calls_at = self._call(now)
+        due = [*role.take_due(now)]
+        if due:
+            self._publish_due(due, now)
+        if role.stops_at is not None and now >= role.stops_at:
+            role.stops_at = None
+            self._note_all(now, "stopped")
+            role.follows = {}
+            self._leave(now)
+
+    def _join(self, now: int) -> None:
+        """Begin to deliver followed feeds."""
+
+    def _call(self, now: int) -> int | None:
+        """Call others; return the time of the next calls, ns; None for never."""
+
+    def _publish_due(self, due: Sequence[Publication], now: int) -> None:
+        """Publish messages."""
+
+    def _leave(self, now: int) -> None:
+        """End the subscriptions."""
+
+    def _note(self, time: int, event: str, message: Message) -> None:
+        """Add an event of a message."""
+        self._events.append(Event(time, event, message.author, message.sequence, len(message.encoded)))
+
+    def _note_all(self, now: int, event: str, detail: str = "") -> None:
+        """Add an event of each followed feed."""
+        self._events += [Event(now, event, key, detail=detail) for key in self._role.follows]
+
+    def take_events(self) -> list[dict[str, Any]]:
+        """See Node."""
+        rows = self._rows.of(self._events)
+        self._events.clear()
+        return rows
+
+    def take_secrets(self) -> list[Secret]:
+        """See Node: there are none that are known here."""
+        return []
 
 
 def peer_identity(seed: int, node: str) -> Identity:

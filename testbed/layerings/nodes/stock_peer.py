@@ -7,7 +7,7 @@ stock peer and one of feednet's.
 import json
 import shutil
 from collections import Counter, deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any, Final
 
@@ -24,7 +24,6 @@ from base.endpoint import (
     StreamAction,
     StreamEvent,
 )
-from base.key_log import Secret
 from base.passive import PassiveEndpoint
 from base.timers import earliest
 from ssb import key_file
@@ -39,8 +38,8 @@ from ssb.transport.handshake import MAIN_NETWORK, ClientHandshake
 from ssb.transport.muxrpc import ProtocolError
 from ssb.transport.secure_stream import ChannelError, SecureStream
 from testbed.errors import UserError
-from testbed.layerings.nodes.node import Context, EventRows, Process, StateSize
-from testbed.layerings.nodes.peer_role import Role, peer_identity
+from testbed.layerings.nodes.node import Context, Process, StateSize
+from testbed.layerings.nodes.peer_role import Publication, RoleNode, peer_identity
 from topologies.model import Topology
 
 SSB_SERVER: Final = "ssb-server"
@@ -72,7 +71,7 @@ def process(network: Topology, seed: int, node: str) -> Process:
     )
 
 
-class StockNode(PassiveEndpoint):
+class StockNode(RoleNode, PassiveEndpoint):
     """A node with a stock peer: publishes and follows by calls to it.
 
     A message counts as published when the peer is asked to add it, and as delivered when it appears in the
@@ -82,11 +81,8 @@ class StockNode(PassiveEndpoint):
     """
 
     def __init__(self, context: Context, home: str | None = None) -> None:
-        super().__init__()
-        self.name = context.name
-        self.state = context.state
-        self._rows = EventRows(context.name, context.state)
-        self._role = role = Role(context, home)
+        super().__init__(context, home)
+        role = self._role
         self._identity = peer_identity(context.seed, context.name)
         self._random = Random(f"{context.seed} {context.layering} {context.name} {context.since} stock")
         self._address = (context.network.address(context.name), PORT)
@@ -94,9 +90,7 @@ class StockNode(PassiveEndpoint):
             PeerAddress(context.network.address(other), PORT, peer_identity(context.seed, other).ref)
             for other in role.called
         ]
-        self._follows = dict(role.follows)
         self._peer = _Owner(self._identity, self._address, self._random, context.since or 0)
-        self._events: list[Event] = []
         self._log: list[Message] = []  # unreported messages
         self._seen: Counter[str] = Counter()
         for feed in role.feeds:
@@ -110,29 +104,28 @@ class StockNode(PassiveEndpoint):
         return earliest(self._peer.next_deadline(), self._role.next_deadline())
 
     def wake(self, now: int) -> None:
-        """Join, publish, call and stop when due."""
-        if self._role.joins_at is not None and now >= self._role.joins_at:
-            self._role.joins_at = None
-            self._events += [Event(now, "joined", key) for key in self._follows]
-            self._deliver(now)
-            for key in self._role.replicated:
-                self._request(key)
-        if self._role.calls_at is not None and now >= self._role.calls_at:
-            self._role.calls_at = now + _AGAIN  # existing connections stay
-            for friend in self._friends:
-                self._peer.call(("gossip", "connect"), str(friend))
-        for _, _, message in self._role.take_due(now):
-            self._peer.call(("add",), parse(message.text))
-            self._events.append(
-                Event(now, "published", message.author, message.sequence, len(message.encoded))
-            )
-        if self._role.stops_at is not None and now >= self._role.stops_at:
-            self._role.stops_at = None
-            self._events += [Event(now, "stopped", key) for key in self._follows]
-            self._follows = {}
-            for key in self._role.replicated:
-                self._peer.call(("replicate", "request"), key, False)
+        """See RoleNode."""
+        super().wake(now)
         self._peer.wake(now)
+
+    def _join(self, now: int) -> None:
+        self._deliver(now)
+        for key in self._role.replicated:
+            self._request(key)
+
+    def _call(self, now: int) -> int:
+        for friend in self._friends:
+            self._peer.call(("gossip", "connect"), str(friend))
+        return now + _AGAIN  # existing connections stay
+
+    def _publish_due(self, due: Sequence[Publication], now: int) -> None:
+        for _, _, message in due:
+            self._peer.call(("add",), parse(message.text))
+            self._note(now, "published", message)
+
+    def _leave(self, now: int) -> None:
+        for key in self._role.replicated:
+            self._peer.call(("replicate", "request"), key, False)
 
     def on_stream(self, event: StreamEvent, now: int) -> None:
         """See StreamEndpoint."""
@@ -151,13 +144,8 @@ class StockNode(PassiveEndpoint):
 
     def take_events(self) -> list[dict[str, Any]]:
         """See Node."""
-        rows = self._rows.of([*self._events, *self._peer.take_troubles(self._follows)])
-        self._events.clear()
-        return rows
-
-    def take_secrets(self) -> list[Secret]:
-        """Return no secrets: a stock peer does not export any."""
-        return []
+        self._events += self._peer.take_troubles(self._role.follows)
+        return super().take_events()
 
     def held(self) -> dict[str, StateSize]:
         """Return nothing: a stock peer's state is invisible."""
@@ -169,11 +157,9 @@ class StockNode(PassiveEndpoint):
 
     def _deliver(self, now: int) -> None:
         """Report deliveries of followed feeds."""
-        self._events += [
-            Event(now, "delivered", message.author, message.sequence, len(message.encoded))
-            for message in self._log
-            if message.author in self._follows
-        ]
+        for message in self._log:
+            if message.author in self._role.follows:
+                self._note(now, "delivered", message)
         self._log.clear()
 
     def _request(self, feed: str) -> None:

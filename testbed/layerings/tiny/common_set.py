@@ -10,9 +10,9 @@ from typing import NamedTuple
 from ssb.tiny.goset import COMMON, MAX_KEYS
 from testbed.errors import UserError
 from testbed.layerings.kinds.ladder import hub_of
-from testbed.layerings.nodes.node import Context, Node
-from testbed.layerings.nodes.workload import Feature, Feed
-from testbed.layerings.tiny.node import BaseTinyNode, TinyParameters, author_of
+from testbed.layerings.nodes.node import Context, SimpleLayering
+from testbed.layerings.nodes.workload import Feed
+from testbed.layerings.tiny.node import TINY_FEATURES, BaseTinyNode, TinyParameters, author_of
 
 
 class PubParameters(TinyParameters):
@@ -21,33 +21,6 @@ class PubParameters(TinyParameters):
     at: str | None = None
     """The node in the middle. Left out: the one with the most interfaces; if several have equally many,
     the first in the topology."""
-
-
-class TinyLayering(NamedTuple):
-    """tinySSB without contracts: one set of all feeds.
-
-    Attributes: see Layering. `kind`: its name.
-    """
-
-    kind: str
-    title: str
-    parameters: type[TinyParameters]
-    protocol: str = "tiny"
-    carries: frozenset[Feature] = frozenset({Feature.MEDIUM, Feature.RADIO, Feature.FOLLOWING})
-
-    def build(self, context: Context) -> Node:
-        """Build a node of a run."""
-        return TinyNode(context)
-
-
-TINY_LAYERINGS = {
-    each.kind: each
-    for each in (
-        TinyLayering("tiny", "tinySSB: everybody replicates everything", TinyParameters),
-        TinyLayering("tiny-pub", "tinySSB: everything through a pub", PubParameters),
-    )
-}
-"""Them by name."""
 
 
 class _Reader(NamedTuple):
@@ -96,10 +69,21 @@ class TinyNode(BaseTinyNode):
                 return
             self._store.set_mark(feed, entry.sequence)
 
-    def _joined(self, now: int) -> None:
+    def _join(self, now: int) -> None:
         for key in self._role.follows:
             if self._keys[key] in self._store.feeds:
                 self.on_entries(self._keys[key], now)
 
     def _publish(self, feed: Feed, sequence: int, content: bytes, now: int) -> None:
         self._node.publish(self._keys[feed.key], content, now)
+
+
+TINY_LAYERINGS = {
+    "tiny": SimpleLayering(
+        "tinySSB: everybody replicates everything", TinyParameters, TinyNode, "tiny", TINY_FEATURES
+    ),
+    "tiny-pub": SimpleLayering(
+        "tinySSB: everything through a pub", PubParameters, TinyNode, "tiny", TINY_FEATURES
+    ),
+}
+"""The layerings without contracts, by name."""

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from functools import lru_cache, partial
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any, Final
 
 from pydantic import Field, field_validator
 
@@ -24,12 +24,12 @@ from ssb.tiny.isp.party import BaseParty
 from ssb.tiny.isp.provider.provider import Provider
 from ssb.tiny.isp.subscription import INVITED, STANDS
 from ssb.tiny.isp.terms import Terms
-from testbed.layerings.nodes.node import Context, Node
+from testbed.layerings.nodes.node import Context, Node, SimpleLayering
 from testbed.layerings.nodes.peer_role import peer_identity
-from testbed.layerings.nodes.workload import Feature, Feed
+from testbed.layerings.nodes.workload import Feed
 from testbed.layerings.tiny.assignment import Assignment
 from testbed.layerings.tiny.hostile_client import Attack, HostileClient
-from testbed.layerings.tiny.node import BaseTinyNode, TinyParameters, content_of
+from testbed.layerings.tiny.node import TINY_FEATURES, BaseTinyNode, TinyParameters, content_of
 from topologies.ranges import expand_ranges
 
 _REFUSED_AGAIN = SECOND
@@ -76,30 +76,6 @@ class TinyIspParameters(TinyParameters):
     @classmethod
     def _expanded(cls, names: list[str]) -> list[str]:
         return list(expand_ranges(names))
-
-
-class TinyIspLayering(NamedTuple):
-    """Feeds between clients of providers.
-
-    Attributes: see Layering.
-    """
-
-    title: str = "tinyISP: through providers, by contracts"
-    parameters: type[TinyIspParameters] = TinyIspParameters
-    protocol: str = "tiny"
-    carries: frozenset[Feature] = frozenset({Feature.MEDIUM, Feature.RADIO, Feature.FOLLOWING})
-
-    def build(self, context: Context) -> Node:
-        """Build a node of a run."""
-        clients = sorted(context.workload.publishers | context.workload.follows.keys())
-        assignment = Assignment.of(context.network, context.parameters, clients)
-        if context.name in assignment.asked_peers:
-            return ProviderNode(context, assignment)
-        if context.name in context.parameters["hostile"]:
-            return HostileNode(context, assignment)
-        if context.name in assignment.provider_of:
-            return ClientNode(context, assignment.provider_of[context.name])
-        return BaseTinyNode(context)
 
 
 def _random(context: Context) -> Random:
@@ -217,7 +193,7 @@ class ClientNode(BaseTinyNode):
         }
         return sorted((followed | following) - {self.name})
 
-    def _joined(self, now: int) -> None:
+    def _join(self, now: int) -> None:
         for ref in list(self._client.subscriptions):
             self._read(ref, now)
 
@@ -350,3 +326,22 @@ def _misbehaviour(party: BaseParty, context: Context) -> list[dict[str, Any]]:
         {"misbehaviour": kind, "times": count, "accused": sorted(accused[kind])}
         for kind, count in sorted(party.faults.items())
     ]
+
+
+def _node(context: Context) -> Node:
+    """Build a node of a run."""
+    clients = sorted(context.workload.publishers | context.workload.follows.keys())
+    assignment = Assignment.of(context.network, context.parameters, clients)
+    if context.name in assignment.asked_peers:
+        return ProviderNode(context, assignment)
+    if context.name in context.parameters["hostile"]:
+        return HostileNode(context, assignment)
+    if context.name in assignment.provider_of:
+        return ClientNode(context, assignment.provider_of[context.name])
+    return BaseTinyNode(context)
+
+
+TINY_ISP: Final = SimpleLayering(
+    "tinyISP: through providers, by contracts", TinyIspParameters, _node, "tiny", TINY_FEATURES
+)
+"""Feeds between clients of providers."""

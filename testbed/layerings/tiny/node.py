@@ -9,14 +9,13 @@ The store survives a restart: it is the node's disk.
 
 import hashlib
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from random import Random
-from typing import Any
+from typing import Any, Final
 
 from pydantic import Field
 
 from base.endpoint import Address, GroupPort, Port, Program
-from base.key_log import Secret
 from base.timers import earliest
 from base.units import MS
 from ssb.application import Event
@@ -29,10 +28,12 @@ from ssb.tiny.node import Node as TinySsb
 from ssb.tiny.requests import Timing
 from ssb.tiny.store import TinyStore
 from testbed.errors import UserError
-from testbed.layerings.nodes.node import Context, EventRows, Parameters, StateSize
-from testbed.layerings.nodes.peer_role import Role
-from testbed.layerings.nodes.workload import Feed
+from testbed.layerings.nodes.node import Context, Parameters, StateSize
+from testbed.layerings.nodes.peer_role import Publication, RoleNode
+from testbed.layerings.nodes.workload import Feature, Feed
 
+TINY_FEATURES: Final = frozenset({Feature.MEDIUM, Feature.RADIO, Feature.FOLLOWING})
+"""What layerings of tinySSB carry besides feeds."""
 FEED_BYTES = 32 + 4 + 20
 """State of a feed: its key, the number and the id of its last entry."""
 
@@ -80,20 +81,16 @@ def content_of(message: Message) -> bytes:
         raise UserError(f"{message.author} {message.sequence}: {error}") from None
 
 
-class BaseTinyNode:
+class BaseTinyNode(RoleNode):
     """Common parts of nodes that carry feeds by tinySSB: the role in the run, the store, the events.
 
     Attributes: see Node.
     """
 
     def __init__(self, context: Context, *, is_server: bool = True) -> None:
-        self.name = context.name
-        self.state = context.state
+        super().__init__(context)
         self._context = context
-        self._rows = EventRows(context.name, context.state)
-        self._events: list[Event] = []
-        self._role = role = Role(context)
-        role.calls_at = None  # there are no calls
+        self._role.calls_at = None  # there are no calls
         self._authors = {author_of(context.seed, feed).public_key: feed for feed in context.workload.feeds}
         self._published = Counter(context.state.published)
         self._delivered = Counter(context.state.delivered)
@@ -127,25 +124,17 @@ class BaseTinyNode:
         return earliest(self._node.next_deadline(), self._role.next_deadline())
 
     def wake(self, now: int) -> None:
-        """Join, publish and stop when due."""
-        if self._role.joins_at is not None and now >= self._role.joins_at:
-            self._role.joins_at = None
-            self._tell_all(now, "joined")
-            self._joined(now)
-        for _, number, message in self._role.take_due(now):
+        """See RoleNode."""
+        super().wake(now)
+        self._node.wake(now)
+
+    def _publish_due(self, due: Sequence[Publication], now: int) -> None:
+        for _, number, message in due:
             feed = self._role.feeds[number]
             content = content_of(message)
             self._published[feed.key] = message.sequence
             self._events.append(Event(now, "published", feed.key, message.sequence, len(content)))
             self._publish(feed, message.sequence, content, now)
-        if self._role.stops_at is not None and now >= self._role.stops_at:
-            self._role.stops_at = None
-            self._tell_all(now, "stopped")
-            self._role.follows = {}
-        self._node.wake(now)
-
-    def _joined(self, now: int) -> None:
-        """Begin to deliver followed feeds."""
 
     def _publish(self, feed: Feed, sequence: int, content: bytes, now: int) -> None:
         """Send an item of a feed."""
@@ -163,21 +152,12 @@ class BaseTinyNode:
             self._events.append(Event(now, "delivered", feed.key, sequence, len(content)))
         return True
 
-    def _tell_all(self, now: int, event: str) -> None:
-        self._events += [Event(now, event, key) for key in self._role.follows]
-
     # Node
 
     def take_events(self) -> list[dict[str, Any]]:
         """See Node."""
-        rows = self._rows.of(self._events)
-        self._events.clear()
         self.state.store = self._store.image()
-        return rows
-
-    def take_secrets(self) -> list[Secret]:
-        """See Node: nothing is encrypted."""
-        return []
+        return super().take_events()
 
     def held(self) -> dict[str, StateSize]:
         """Return the node's state: feeds, and packets of feeds not its applications' own."""

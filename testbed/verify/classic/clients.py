@@ -9,6 +9,7 @@ from functools import cache
 from random import Random
 from typing import NamedTuple
 
+from base.passive import Outputs
 from base.timers import earliest
 from base.units import MS, US
 from forwarder.host import Application
@@ -136,7 +137,7 @@ class _Pending:
         self.pause = _FIRST_PAUSE
 
 
-class Consumer:
+class Consumer(Outputs):
     """Expresses Interests; each ends by Data, by a Nack or by its lifetime, and may be tried again.
 
     Args:
@@ -146,13 +147,13 @@ class Consumer:
     """
 
     def __init__(self, label: str, rng: Random, report: ReportEnd) -> None:
+        super().__init__()
         self.label = label
         self._is_open = True
         self._rng = rng
         self._report = report
         self._pending: dict[tuple[bytes, bool, bool], _Pending] = {}
         self._answered: set[int | None] = set()  # nonces
-        self._outputs: list[bytes] = []
         self._loop_guard = LoopGuard(label)
 
     @property
@@ -195,11 +196,6 @@ class Consumer:
             if pending.nonce == frame.nonce:
                 self._refused(pending, frame.reason, now)
 
-    def take_outputs(self) -> list[bytes]:
-        """Return the Interests to send."""
-        outputs, self._outputs = self._outputs, []
-        return outputs
-
     def next_deadline(self) -> int | None:
         """Return when wake() is due, ns."""
         due = [pending.next for pending in self._pending.values() if pending.next is not None]
@@ -239,7 +235,7 @@ class Consumer:
             pending.next = now + min(request.again << pending.tries // _PATIENT, LONGEST_PAUSE)
         else:
             pending.next = None
-        self._outputs.append(
+        self.outputs.append(
             make_interest(
                 request.name,
                 nonce=pending.nonce,
@@ -252,14 +248,14 @@ class Consumer:
         )
 
 
-class Producer:
+class Producer(Outputs):
     """A producer of a prefix: answers at once or late, refuses, or is silent."""
 
     def __init__(self, prefix: Prefix) -> None:
+        super().__init__()
         self._prefix = prefix
         self._due: dict[bytes, int] = {}  # Data packets by their due time
         self._refused: set[bytes] = set()
-        self._outputs: list[bytes] = []
         self._loop_guard = LoopGuard(f"the producer of {prefix.name}")
 
     def receive(self, packet: bytes, now: int) -> None:
@@ -274,7 +270,7 @@ class Producer:
         ):
             self._refused.add(interest.name)
             reason = NO_ROUTE if len(interest.name) % 2 else CONGESTION
-            self._outputs.append(make_lp(interest.wire, nack_reason=reason))
+            self.outputs.append(make_lp(interest.wire, nack_reason=reason))
             return
         data = self._find(interest)
         if data is not None:
@@ -289,11 +285,6 @@ class Producer:
         data = answer(self._prefix, name[:-DIGEST_COMPONENT_BYTES])
         return data if hashlib.sha256(data).digest() == name[-32:] else None
 
-    def take_outputs(self) -> list[bytes]:
-        """Return the packets for the forwarder."""
-        outputs, self._outputs = self._outputs, []
-        return outputs
-
     def next_deadline(self) -> int | None:
         """Return when wake() is due, ns."""
         return min(self._due.values(), default=None)
@@ -302,7 +293,7 @@ class Producer:
         """Send due packets."""
         for data in [data for data, due in self._due.items() if due <= now]:
             del self._due[data]
-            self._outputs.append(data)
+            self.outputs.append(data)
 
 
 class LogFollower:

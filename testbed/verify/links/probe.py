@@ -17,8 +17,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal, NamedTuple, cast
 
-from base.endpoint import NDN_PORT, Address, LinkPort, Program
+from base.endpoint import NDN_PORT, LinkPort, Program
 from base.interface import LinkEnd
+from base.passive import PassiveEndpoint
 from captures.formats import pcapng
 from captures.network.clock import Clock
 from captures.network.netns import inside
@@ -82,24 +83,13 @@ def _payload(number: int, size: int) -> bytes:
     return number.to_bytes(NUMBER_BYTES) + bytes(size - _HEADERS - NUMBER_BYTES)
 
 
-class _Sender:
+class _Sender(PassiveEndpoint):
     """An endpoint that sends a case's frames from a time on."""
 
     def __init__(self, case: Case, begin: int) -> None:
+        super().__init__()
         self._due = [(begin + at, size) for at, size in case.sends]
         self._sent = 0
-        self._outputs: list[tuple[int, bytes, Address | None]] = []
-
-    def receive(self, port: int, payload: bytes, sender: Address | None, now: int) -> None:
-        """Ignore it."""
-
-    def set_link(self, port: int, up: bool, now: int) -> None:
-        """Ignore it."""
-
-    def take_outputs(self) -> Sequence[tuple[int, bytes, Address | None]]:
-        """Return the due datagrams."""
-        outputs, self._outputs = self._outputs, []
-        return outputs
 
     def next_deadline(self) -> int | None:
         """Return when the next one is due."""
@@ -108,7 +98,7 @@ class _Sender:
     def wake(self, now: int) -> None:
         """Send due datagrams."""
         while self._sent < len(self._due) and self._due[self._sent][0] <= now:
-            self._outputs.append((0, _payload(self._sent, self._due[self._sent][1]), None))
+            self.outputs.append((0, _payload(self._sent, self._due[self._sent][1]), None))
             self._sent += 1
 
 

@@ -8,38 +8,29 @@ nothing of them: no face, route, PIT entry or feed, no open file, and no more me
 start.
 """
 
-import os
-import signal
-import socket
 import statistics
-import struct
-import subprocess
-import sys
-import tempfile
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from itertools import pairwise
 from pathlib import Path
 from random import Random
-from typing import Any, NamedTuple, Protocol
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
 
-from forwarder.daemon.commands import Signer
 from forwarder.daemon.datasets import Client, snapshot
-from forwarder.links.framing import cut
 from forwarder.wire.feed import item_name
-from forwarder.wire.hello import Hello, make_hello, parse_hello
-from forwarder.wire.lp import LpPacket, make_lp, open_data, open_interest, parse_lp
+from forwarder.wire.lp import make_lp, open_data, open_interest
 from forwarder.wire.name import from_uri
 from forwarder.wire.packet import DATA, make_data, make_interest
 from testbed.verify.kit.outcome import Violation
 from testbed.verify.mutations import mutate
 from testbed.verify.soak.applications import Publisher, content_of
+from testbed.verify.soak.daemon import ANSWER_S, SCHEMES, Connection, Supervised
 
 WORKERS = 6
-SCHEMES = ("unix", "tcp4", "udp4")
 LIVES = ("ask", "serve", "follow", "leave-pending", "noise", "fragments", "flood")
 """A worker's behaviours between connecting and leaving."""
 
@@ -52,21 +43,12 @@ grows in a few jumps, and a leak in every interval.
 """
 TOO_MUCH = 2.0
 """Maximum ratio in any case."""
-_CONFIG = """
-[unix]
-path = "nfd.sock"
-[tcp]
-addresses = ["127.0.0.1"]
-port = 0
-[udp]
-addresses = ["127.0.0.1"]
-port = 0
-idle_s = 2.0
+_CONFIG = """idle_s = 2.0
 [content_store]
 capacity = 256
 """
+"""It follows the table of UDP."""
 _PATIENCE_S = 20.0
-_ANSWER_S = 10.0
 _LIFETIME_MS = 2000
 _PUBLISHING_NS = 200_000_000
 _PAUSE_S = 0.02
@@ -83,153 +65,39 @@ class DaemonState(NamedTuple):
     memory: int
 
 
-class Daemon:
-    """A daemon in a process of its own, with all its files in a folder."""
+class Daemon(Supervised):
+    """A forwarder with small caches and short idle times."""
 
     def __init__(self, folder: Path) -> None:
-        self.path = folder / "nfd.sock"
-        self.log = folder / "log"
-        (folder / "feednet.toml").write_text(_CONFIG, encoding="utf-8")
-        command = [sys.executable, "-c", "from testbed.cli.main import main; main()", "forward"]
-        with self.log.open("w", encoding="utf-8") as log:
-            self._process = subprocess.Popen(
-                [*command, "--config", str(folder / "feednet.toml")],
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-            )
-        assert self._process.stdout is not None
-        ready = self._process.stdout.readline().split()
-        if ready[:2] != ["feednet:", "ready,"]:
-            self.kill()
-            raise Violation("daemon", "start", self.log.read_text(encoding="utf-8")[-500:])
-        uris = {uri.partition("://")[0]: uri for uri in ready[2:]}
-        self._ports = {scheme: int(uris[scheme].rpartition(":")[2]) for scheme in ("tcp4", "udp4")}
-
-    def connect(self, scheme: str) -> socket.socket:
-        """Return a connected socket."""
-        if scheme == "unix":
-            sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-            sock.settimeout(_ANSWER_S)
-            sock.connect(str(self.path))
-            return sock
-        kind = socket.SOCK_DGRAM if scheme == "udp4" else socket.SOCK_STREAM
-        sock = socket.socket(socket.AF_INET, kind)
-        sock.settimeout(_ANSWER_S)
-        sock.connect(("127.0.0.1", self._ports[scheme]))
-        return sock
+        super().__init__(folder)
+        self.config.write_text(self.base + _CONFIG, encoding="utf-8")
 
     def left(self) -> DaemonState:
         """Return its state, including the querying face and its file."""
-        process = Path(f"/proc/{self._process.pid}")
         with closing(Client(self.path)) as client:
             now = snapshot(client)
-            files = len(list((process / "fd").iterdir()))
-        own = now["feednet"]
-        pages = int((process / "statm").read_text(encoding="ascii").split()[1])
+            files = self.files()
         return DaemonState(
             len(now["faces"]),
             len(now["fib"]),
             now["general"]["pit_entries"],
-            own["feeds"]["entries"],
+            now["feednet"]["feeds"]["entries"],
             files,
-            pages * os.sysconf("SC_PAGESIZE") // 1024,
+            self.memory(),
         )
 
     def check_alive(self) -> None:
         """Raise Violation if it has ended, or has logged an exception."""
-        status = self._process.poll()
-        log = self.log.read_text(encoding="utf-8", errors="replace")
-        if status is not None or "Traceback" in log:
-            raise Violation("daemon", "the process", f"status {status}: {log[-2000:]}")
-
-    def stop(self) -> int:
-        """End it by a signal; return its exit status."""
-        self._process.send_signal(signal.SIGTERM)
-        return self._process.wait(_PATIENCE_S)
-
-    def kill(self) -> None:
-        """End it in any case."""
-        self._process.kill()
-        self._process.wait()
-        assert self._process.stdout is not None
-        self._process.stdout.close()
+        status, errors = self.process.poll(), self.errors()
+        if status is not None or "Traceback" in errors:
+            raise Violation("daemon", "the process", f"status {status}: {errors[-2000:]}")
 
 
 @contextmanager
 def _running() -> Iterator[Daemon]:
-    with tempfile.TemporaryDirectory() as folder:
-        daemon = Daemon(Path(folder))
-        try:
-            yield daemon
-        finally:
-            daemon.kill()
-
-
-class ConnectableForwarder(Protocol):
-    """A forwarder that accepts client connections."""
-
-    def connect(self, scheme: str) -> socket.socket:
-        """Return a connected socket."""
-        ...
-
-
-class Connection:
-    """The client's end of a face."""
-
-    def __init__(self, daemon: ConnectableForwarder, scheme: str) -> None:
-        self.scheme = scheme
-        self.sock = daemon.connect(scheme)
-        self.signer = Signer()
-        self._rest = b""
-        self._waiting: list[bytes] = []
-
-    def send(self, frame: bytes) -> None:
-        """Send a frame; nothing happens if the daemon has closed the connection."""
-        with suppress(OSError):
-            self.sock.send(frame) if self.scheme == "udp4" else self.sock.sendall(frame)
-
-    def receive(self, seconds: float) -> bytes | None:
-        """Return the next frame, None without one in time or ever."""
-        until = time.monotonic() + seconds
-        while not self._waiting:
-            left = until - time.monotonic()
-            if left <= 0:
-                return None
-            self.sock.settimeout(left)
-            try:
-                data = self.sock.recv(1 << 16)
-            except OSError:
-                return None
-            if not data:
-                return None
-            if self.scheme == "udp4":
-                return data
-            frames, at = cut(self._rest + data, 1 << 16)
-            self._rest = (self._rest + data)[at:]
-            self._waiting += frames
-        return self._waiting.pop(0)
-
-    def wait_for(self, is_it: Callable[[LpPacket], bool], seconds: float = _ANSWER_S) -> bytes | None:
-        """Return the next frame that satisfies a predicate."""
-        until = time.monotonic() + seconds
-        while (frame := self.receive(until - time.monotonic())) is not None:
-            lp = parse_lp(frame)
-            if lp.hello is not None and (number := parse_hello(lp.hello).number) is not None:
-                self.send(make_hello(Hello(reply=number)))  # everything sent here arrives
-            if is_it(lp):
-                return frame
-        return None
-
-    def close(self, rng: Random) -> str:
-        """Leave in a random way; return which."""
-        way = rng.choice(("closed", "broken off", "reset"))
-        if way == "broken off":
-            self.send(b"\x06\xfd\x03\xe8\x07")
-        elif way == "reset" and self.scheme == "tcp4":
-            self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        self.sock.close()
-        return way
+    with TemporaryDirectory() as folder, closing(Daemon(Path(folder))) as daemon:
+        daemon.start()
+        yield daemon
 
 
 class Traffic:
@@ -338,7 +206,7 @@ class Traffic:
 
     def _answer(self, connection: Connection, name: bytes, rng: Random) -> bytes:
         """Request until answered, and return the content."""
-        until = time.monotonic() + _ANSWER_S
+        until = time.monotonic() + ANSWER_S
         while time.monotonic() < until:
             interest = make_interest(name, nonce=rng.getrandbits(32), lifetime_ms=_LIFETIME_MS)
             connection.send(interest)
@@ -372,7 +240,7 @@ class Traffic:
     def _follow(self, connection: Connection, rng: Random) -> None:
         """Subscribe to the feed, get an item, and leave or cancel."""
         feed, first = self._publisher.feed, max(1, self._publisher.published - 3)
-        until = time.monotonic() + _ANSWER_S
+        until = time.monotonic() + ANSWER_S
         item = None
         while item is None and time.monotonic() < until:  # a datagram may be lost
             lli = make_interest(
@@ -458,8 +326,7 @@ def soak(
         ]
         report = Report(before, third or after, after, traffic.counts, tuple(growth))
         _check(report)
-        if daemon.stop() != 0:
-            raise Violation("daemon", "the end", "not 0")
+        daemon.stop()
         return report
 
 

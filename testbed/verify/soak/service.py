@@ -1,9 +1,8 @@
 """The forwarder as a service: reloads, moved logs, signals, restarts and kills, with active clients.
 
-Theory of operation. A supervisor treats `feednet forward` like systemd with our unit file: it starts the
-process, waits for READY=1, reloads it by SIGHUP, ends it by SIGTERM, and restarts it after a death. Two
-neighbours answer Interests. Clients over Unix, TCP and UDP request names under prefixes that always have a
-route to one neighbour or both. Random events follow each other; before the process ends, clients fall silent.
+Theory of operation. The process is supervised as by systemd (`daemon`). Two neighbours answer Interests.
+Clients over Unix, TCP and UDP request names under prefixes that always have a route to one neighbour or both.
+Random events follow each other; before the process ends, clients fall silent.
 
 Invariants:
 
@@ -15,12 +14,9 @@ Invariants:
 """
 
 import json
-import os
 import re
 import signal
 import socket
-import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -30,7 +26,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from random import Random
-from typing import Any, ClassVar
+from typing import Any
 
 from forwarder.daemon.datasets import Client, snapshot
 from forwarder.wire.lp import open_data, parse_lp
@@ -38,10 +34,9 @@ from forwarder.wire.name import from_uri
 from forwarder.wire.packet import DATA, make_data, make_interest, parse_interest
 from testbed.verify.kit.outcome import Violation
 from testbed.verify.soak.applications import content_of
-from testbed.verify.soak.real import SCHEMES, Connection
+from testbed.verify.soak.daemon import PATIENCE_S, SCHEMES, Connection, Supervised, free_port
 
 PREFIXES = 8
-_PATIENCE_S = 60.0
 _LIFETIME_MS = 20_000
 _PAUSE_S = 0.5
 _LINE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} (?:DEBUG|INFO|WARNING|ERROR) ")
@@ -81,117 +76,27 @@ class Neighbour:
         self._socket.close()
 
 
-def _free_port(kind: socket.SocketKind) -> int:
-    with socket.socket(socket.AF_INET, kind) as sock:
-        sock.bind(("127.0.0.1", 0))
-        port: int = sock.getsockname()[1]
-        return port
-
-
-class Supervised:
-    """A supervised forwarder, with all its files in a folder.
+class Service(Supervised):
+    """A supervised forwarder with a log, rules, and counters over HTTP.
 
     Attributes:
-        config: path of the configuration.
         log: path of the log.
-        address: of its counters.
-        program: the command, Python.
+        head: the configuration's keys outside tables.
     """
 
-    program: ClassVar[str] = "from feednet.__main__ import main; main()"
-
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self.config = folder / "forwarder.toml"
+        super().__init__(folder)
         self.log = folder / "log"
-        self._socket = folder / "nfd.sock"
-        self._ports = {"tcp4": _free_port(socket.SOCK_STREAM), "udp4": _free_port(socket.SOCK_DGRAM)}
-        self.address = f"http://127.0.0.1:{(port := _free_port(socket.SOCK_STREAM))}"
-        self.base = (
-            f'log_file = "log"\nauthorizations = "who.toml"\n@[unix]\npath = "nfd.sock"\n'
-            f'[tcp]\naddresses = ["127.0.0.1"]\nport = {self._ports["tcp4"]}\n'
-            f'[udp]\naddresses = ["127.0.0.1"]\nport = {self._ports["udp4"]}\n'
-            f"[metrics]\nlisten = true\nport = {port}\n"
-        )
-        self._told = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self._told.bind(str(folder / "notify"))
-        self._told.settimeout(_PATIENCE_S)
-        self._errors = (folder / "errors").open("a", encoding="utf-8")
-        self._process: subprocess.Popen[bytes] | None = None
-
-    @property
-    def process(self) -> "subprocess.Popen[bytes]":
-        """The running process."""
-        assert self._process is not None
-        return self._process
-
-    def start(self) -> None:
-        """Start the process, and wait until it is ready."""
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", self.program, "forward", "--config", str(self.config)],
-            stdout=subprocess.DEVNULL,
-            stderr=self._errors,
-            env=os.environ | {"NOTIFY_SOCKET": str(self._folder / "notify")},
-        )
-        self.wait_for("READY=1")
-
-    def wait_for(self, field: str) -> None:
-        """Wait for a notification of the process by sd_notify's protocol."""
-        while True:
-            try:
-                if field in self._told.recv(4096).decode().split("\n"):
-                    return
-            except TimeoutError:
-                errors = (self._folder / "errors").read_text(encoding="utf-8")[-500:]
-                raise Violation("service", field, f"is never said: {errors}") from None
-
-    def reload(self, text: str) -> None:
-        """Reload with another configuration, and wait for the end of that."""
-        self.config.write_text(text, encoding="utf-8")
-        self.process.send_signal(signal.SIGHUP)
-        self.wait_for("RELOADING=1")
-        self.wait_for("READY=1")
-
-    def stop(self) -> None:
-        """End the process as a supervisor does; raise Violation if something is left."""
-        self.process.send_signal(signal.SIGTERM)
-        status = self.process.wait(_PATIENCE_S)
-        if status != 0 or self._socket.exists():
-            raise Violation("service", "SIGTERM", f"status {status}, socket left: {self._socket.exists()}")
-
-    def kill(self) -> None:
-        """Kill the process."""
-        self.process.kill()
-        self.process.wait()
-
-    def close(self) -> None:
-        """End it in any case."""
-        self.kill()
-        self._told.close()
-        self._errors.close()
-
-    def connect(self, scheme: str) -> socket.socket:
-        """Return a connected socket."""
-        family = socket.AF_UNIX if scheme == "unix" else socket.AF_INET
-        sock = socket.socket(family, socket.SOCK_DGRAM if scheme == "udp4" else socket.SOCK_STREAM)
-        sock.settimeout(_PATIENCE_S)
-        sock.connect(str(self._socket) if scheme == "unix" else ("127.0.0.1", self._ports[scheme]))
-        return sock
-
-    def files(self) -> int:
-        """Return the number of open files."""
-        return len(os.listdir(f"/proc/{self.process.pid}/fd"))
-
-    def memory(self) -> int:
-        """Return its resident memory, kB."""
-        pages = Path(f"/proc/{self.process.pid}/statm").read_text(encoding="ascii").split()[1]
-        return int(pages) * os.sysconf("SC_PAGESIZE") // 1024
+        self.head = 'log_file = "log"\nauthorizations = "who.toml"\n'
+        port = free_port(socket.SOCK_STREAM)
+        self._address = f"http://127.0.0.1:{port}"
+        self.base += f"[metrics]\nlisten = true\nport = {port}\n"
 
     def counters(self) -> dict[str, Any]:
         """Return the counters served over HTTP."""
-        with urllib.request.urlopen(f"{self.address}/status.json", timeout=_PATIENCE_S) as answer:
+        with urllib.request.urlopen(f"{self._address}/status.json", timeout=PATIENCE_S) as answer:
             told: dict[str, Any] = json.load(answer)
-        with urllib.request.urlopen(f"{self.address}/metrics", timeout=_PATIENCE_S) as answer:
+        with urllib.request.urlopen(f"{self._address}/metrics", timeout=PATIENCE_S) as answer:
             if b"feednet_packets_total" not in answer.read():
                 raise Violation("service", "/metrics", "has no packets")
         return told
@@ -282,7 +187,7 @@ class Drill:
     def __init__(self, folder: Path, seed: int) -> None:
         self.happened: Counter[str] = Counter()
         self.most_kb = 0
-        self.service = Supervised(folder)
+        self.service = Service(folder)
         self._folder = folder
         self._rng = Random(f"{seed} drill")
         self._neighbours = [Neighbour(), Neighbour()]
@@ -332,7 +237,7 @@ class Drill:
         """Return a configuration with a route for every prefix; write the rules that it refers to."""
         rng = self._rng
         level, strategy = rng.choice(("info", "debug")), rng.choice(("best-route", "asf", "multicast"))
-        text = self.service.base.replace("@", f'log_level = "{level}"\n')
+        text = f'{self.service.head}log_level = "{level}"\n{self.service.base}'
         text += f"[content_store]\ncapacity = {rng.choice((0, 100, 65536))}\n"
         routes: list[set[int]] = [set(), set()]
         for prefix in range(PREFIXES):
@@ -449,10 +354,6 @@ class Drill:
 
 def soak(is_over: Callable[[Drill], bool], seed: int) -> Drill:
     """Run a service until `is_over`; return the events. Raises Violation."""
-    with tempfile.TemporaryDirectory() as folder:
-        drill = Drill(Path(folder), seed)
-        try:
-            drill.run(is_over)
-        finally:
-            drill.close()
+    with tempfile.TemporaryDirectory() as folder, closing(Drill(Path(folder), seed)) as drill:
+        drill.run(is_over)
         return drill

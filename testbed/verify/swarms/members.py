@@ -21,12 +21,13 @@ from base.units import SECOND
 from ssb.canonical import Value, parse, stringify
 from ssb.message import Message
 from ssb.peer.peer import Peer
+from ssb.peer.program import PeerWrapper
 from ssb.store.feeds import Stored
 from ssb.store.memory import MemoryFeeds
 from testbed.verify.swarms.story import Hostility
 
 
-class Member(PassiveEndpoint):
+class Member(PeerWrapper):
     """A peer. It counts sent bytes; `watch` checks it after each event.
 
     Attributes:
@@ -35,7 +36,7 @@ class Member(PassiveEndpoint):
     """
 
     def __init__(self, peer: Peer) -> None:
-        super().__init__()
+        super().__init__(peer)
         self.peer = peer
         self.sent = 0
 
@@ -43,25 +44,14 @@ class Member(PassiveEndpoint):
         """Check the peer; hostile ones are not checked."""
         self.peer.take_events()
 
-    def next_deadline(self) -> int | None:
-        """See Endpoint."""
-        return self.peer.next_deadline()
-
-    def wake(self, now: int) -> None:
-        """See Endpoint."""
-        self.peer.wake(now)
-        self.watch(now)
-
-    def on_stream(self, event: StreamEvent, now: int) -> None:
-        """See StreamEndpoint."""
-        self.peer.on_stream(event, now)
-        self.watch(now)
-
     def take_actions(self) -> list[StreamAction]:
         """See StreamEndpoint."""
-        actions = self.peer.take_actions()
+        actions = super().take_actions()
         self.sent += sum(len(action.data) for action in actions if isinstance(action, Send))
         return actions
+
+    def _follow_up(self, now: int) -> None:
+        self.watch(now)
 
 
 class Liar(Member):

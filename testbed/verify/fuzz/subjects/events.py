@@ -4,7 +4,10 @@ An event is a byte, the kind in its low three bits and an index in the others; e
 of length and the data follow. Any input is a sequence of events.
 """
 
-from typing import Final, NamedTuple
+from collections.abc import Callable
+from typing import Final, NamedTuple, Protocol
+
+from testbed.verify.fuzz.subjects.wire import expect
 
 PAUSE: Final = 7
 """The kind of event common to all programs: time passes."""
@@ -36,3 +39,33 @@ def read_events(data: bytes, most: int) -> list[Event]:
             content, at = data[at + 2 : end], end
         events.append(Event(kind, which, content))
     return events
+
+
+class _Waking(Protocol):
+    def next_deadline(self) -> int | None: ...
+
+    def wake(self, now: int) -> None: ...
+
+
+class Timed:
+    """A fuzzed program and its time.
+
+    Attributes:
+        now: the time, ns.
+    """
+
+    now = 0
+
+    def pass_time(self, program: _Waking, duration: int, most: int, take: Callable[[], object]) -> None:
+        """Let time pass, ns: wake a program when due, fewer than `most` times, and take its outputs."""
+        until = self.now + duration
+        for _ in range(most):
+            deadline = program.next_deadline()
+            if deadline is None or deadline > until:
+                break
+            self.now = max(deadline, self.now)
+            program.wake(self.now)
+            take()
+        else:
+            expect("it wakes without end", holds=False)
+        self.now = until

@@ -19,7 +19,7 @@ from forwarder.tables.face_system import LOCAL_FIELDS, FaceEvent, FaceParameters
 from forwarder.wire.lp import open_data
 from forwarder.wire.name import from_uri
 from forwarder.wire.tlv import MalformedPacket, elements, read_nni
-from testbed.verify.fuzz.subjects.events import PAUSE, Event, read_events
+from testbed.verify.fuzz.subjects.events import PAUSE, Event, Timed, read_events
 from testbed.verify.fuzz.subjects.wire import expect
 
 START_MS = 1_700_000_000_000
@@ -57,6 +57,7 @@ MOST_EVENTS = 24
 """Maximum number of events of an input."""
 
 _MOST_OUTPUTS = 64
+_MOST_WAKES = 512
 _NAMES = tuple(from_uri(verb) for verb in VERBS)
 
 
@@ -111,7 +112,7 @@ class _Faces:
             listener(event, face, now)
 
 
-class _Node:
+class _Node(Timed):
     def __init__(self) -> None:
         self.now = START_MS * MS
         self.forwarder = forwarder = Forwarder(rng=Random(1), cs_capacity=8)
@@ -133,7 +134,8 @@ class _Node:
 
     def play(self, event: Event) -> None:
         if event.kind == PAUSE:
-            self._wait(_PAUSES_MS[event.which % len(_PAUSES_MS)] * MS)
+            duration = _PAUSES_MS[event.which % len(_PAUSES_MS)] * MS
+            self.pass_time(self.host, duration, _MOST_WAKES, self.host.take_outputs)
             return
         face = self.neighbour if event.kind == FROM_NEIGHBOUR else self.application
         if face not in self.forwarder.faces:
@@ -156,17 +158,6 @@ class _Node:
             payload=event.content if takes_payload else b"",
             prefix=LOCALHOP if event.kind == DISTANT_COMMAND else LOCALHOST,
         )
-
-    def _wait(self, duration: int) -> None:
-        until = self.now + duration
-        for _ in range(32):
-            deadline = self.host.next_deadline()
-            if deadline is None or deadline > until:
-                break
-            self.now = max(deadline, self.now)
-            self.host.wake(self.now)
-            self.host.take_outputs()
-        self.now = until
 
     def _state(self) -> object:
         """Return all state that commands can change."""

@@ -22,7 +22,7 @@ from ssb.transport.calls import FORMS
 from ssb.transport.handshake import MAIN_NETWORK, ClientHandshake, HandshakeError, ServerHandshake
 from ssb.transport.muxrpc import BodyType, Packet, encode
 from ssb.transport.secure_stream import PLAIN_MARK
-from testbed.verify.fuzz.subjects.events import Event, read_events
+from testbed.verify.fuzz.subjects.events import Event, Timed, read_events
 from testbed.verify.fuzz.subjects.wire import expect
 
 RAW, REQUEST, PART, END, HANDSHAKE, BOXES, ANSWER = range(7)
@@ -54,11 +54,10 @@ _HELD = 4
 _FUZZED, _BYSTANDER = -1, -2
 
 
-class _World:
+class _World(Timed):
     """A peer connected with two others: the fuzzed one, and a bystander."""
 
     def __init__(self) -> None:
-        self.now = 0
         self.feeds = MemoryFeeds()
         self.feeds.append(FEED[:_HELD], 0.0)
         blobs = MemoryBlobs(max_size=10_000)
@@ -90,7 +89,8 @@ class _World:
         elif kind == BOXES:
             _fuzz_box_stream(content)
         else:
-            self._pause(_PAUSES[which % len(_PAUSES)])
+            duration = _PAUSES[which % len(_PAUSES)]
+            self.pass_time(self.peer, duration, _MOST_WAKES, self._take_actions)
         self._check()
 
     def _packet(self, number: int, body: bytes, *, is_stream: bool, is_end: bool = False) -> None:
@@ -110,19 +110,6 @@ class _World:
                 expect("the bystander is closed", holds=action.stream != _BYSTANDER or self.now > 0)
                 self.peer.on_stream(Closed(action.stream, ""), self.now)
         expect(f"{sent} bytes are sent at once", holds=sent <= _MOST_BYTES)
-
-    def _pause(self, duration: int) -> None:
-        until = self.now + duration
-        for _ in range(_MOST_WAKES):
-            deadline = self.peer.next_deadline()
-            if deadline is None or deadline > until:
-                break
-            self.now = max(deadline, self.now)
-            self.peer.wake(self.now)
-            self._take_actions()
-        else:
-            expect("it wakes without end", holds=False)
-        self.now = until
 
     def _check(self) -> None:
         tips = self.feeds.tips()

@@ -25,7 +25,7 @@ from ssb.tiny.node import Node
 from ssb.tiny.outbox import MOST_QUEUED
 from ssb.tiny.store import TinyStore
 from ssb.tiny.vectors import chunk_demultiplexer, want_demultiplexer
-from testbed.verify.fuzz.subjects.events import PAUSE, Event, read_events
+from testbed.verify.fuzz.subjects.events import PAUSE, Event, Timed, read_events
 from testbed.verify.fuzz.subjects.wire import expect
 
 PACKET, PAYLOAD, WANT, CHUNKS, CLAIM, GENUINE, SIGNED = range(7)
@@ -108,9 +108,8 @@ class _Writer:
         return [entry.packet, *chunks]
 
 
-class _World:
+class _World(Timed):
     def __init__(self) -> None:
-        self.now = 0
         self.store = TinyStore()
         _template()._database.backup(self.store._database)
         self.store._load()
@@ -142,7 +141,8 @@ class _World:
             for packet in (self._control, self._data, self._root)[which % 3].write(content):
                 self._receive(packet)
         elif kind == PAUSE:
-            self._pause(_PAUSES[which % len(_PAUSES)])
+            duration = _PAUSES[which % len(_PAUSES)]
+            self.pass_time(self.node, duration, _MOST_WAKES, self.node.take_outputs)
         self._check()
 
     def _receive(self, packet: bytes) -> None:
@@ -153,19 +153,6 @@ class _World:
             now = self.store._database.total_changes
             expect("what was dropped has changed something", holds=now == changes)
         self.node.take_outputs()
-
-    def _pause(self, duration: int) -> None:
-        until = self.now + duration
-        for _ in range(_MOST_WAKES):
-            deadline = self.node.next_deadline()
-            if deadline is None or deadline > until:
-                break
-            self.now = max(deadline, self.now)
-            self.node.wake(self.now)
-            self.node.take_outputs()
-        else:
-            expect("it wakes without end", holds=False)
-        self.now = until
 
     def _check(self) -> None:
         expect("more waits to be sent than may", holds=len(self.node._outbox) <= MOST_QUEUED)
@@ -215,10 +202,8 @@ def _read(content: bytes) -> None:
 def check(data: bytes) -> None:
     """Play the events of an input; raise Finding, or whatever should not be raised."""
     world = _World()
-    try:
+    with world.store:
         for event in read_events(data, MOST_EVENTS):
             world.play(event)
         if world.store.feeds[AUTHOR.public_key].sequence > _HELD:
             world.store.check()
-    finally:
-        world.store.close()
