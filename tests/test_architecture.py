@@ -44,6 +44,7 @@ TESTBED = layered(
         "artifact",
         "ladder",
         "ladder/swarms",
+        "ladder/pages",
         "watch",
         "verify",
         "verify/links",

@@ -11,7 +11,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from plotly.offline import get_plotlyjs
 
 from analysis.report.figures.plot import COLOURS, DASHES, Figure, places
@@ -40,14 +40,16 @@ def page(
     data: dict[str, Any],
     *,
     scripts: Sequence[str] = SCRIPTS,
+    package: str | None = None,
     **context: Any,
 ) -> str:
-    """Return a page from a template of `static`, with figures and other `data` for its scripts.
+    """Return a page from a template of `static`, or of another `package`, with figures and other `data` for
+    its scripts.
 
     Plotly and the data are compressed: together they are most of a page's bytes, at a quarter of their size.
     """
     return (
-        environment()
+        environment(package)
         .get_template(template)
         .render(
             css=resource("page.css"),
@@ -85,10 +87,12 @@ def unpacked(text: str) -> str:
     return gzip.decompress(b64decode(text)).decode()
 
 
-def environment() -> Environment:
-    """Return the Jinja environment of the templates in `static`."""
+def environment(package: str | None = None) -> Environment:
+    """Return the Jinja environment of the templates in `static`, and in a `package`."""
+    loaders = [PackageLoader("analysis.report", "static")]
+    loaders += [PackageLoader(package, "")] if package else []
     made = Environment(
-        loader=PackageLoader("analysis.report", "static"),
+        loader=ChoiceLoader(loaders),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

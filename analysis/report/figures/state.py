@@ -96,10 +96,11 @@ def heat(rows: Rows, summary: Rows, nodes: Sequence[str], scene: Scene, word: st
     without a row had no entry.
     """
     there = {(row["layering"], row["node"], row["slice"]) for row in rows}
+    slices = 1 + max((row["slice"] for row in rows), default=0)
     nothing: Rows = [
         {"layering": row["layering"], "node": row["node"], "slice": place, **dict.fromkeys(HELD, 0)}
         for row in summary
-        for place in range(1 + max((row["slice"] for row in rows), default=0))
+        for place in range(slices)
         if (row["layering"], row["node"], place) not in there
     ]
     return node_heat(

@@ -15,8 +15,8 @@ ROW = 46
 MARGIN_X = 46
 MARGIN_Y = 24
 FEW, LARGE = 12, 40
-"""Least number of alike nodes, with one link each, that are drawn as one; in networks of more than LARGE nodes
-two are enough.
+"""Least number of alike nodes, with one link each, that are drawn as one; in networks of more than LARGE
+nodes two are enough.
 """
 LANE = 5
 """Offset of a link direction from the line between its ends."""

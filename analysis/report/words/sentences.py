@@ -36,7 +36,7 @@ SENTENCES = {
     "({effect: 12 times as much}).",
     "measure.equal": "equal under {who: all layerings}: {value: 22.2 ms}.",
     "measure.unclear": "{lowest: lowest} under {who: lli}: {value: 22.2 ms}. "
-    "Whether {next: sync} ({other: 22.9}) differs cannot be told.",
+    "Whether it differs under {next: sync} ({other: 22.9}) cannot be told.",
     "measure.only": "{value: 22.2 ms} under {who: lli}.",
     "measure.baseline": " The baseline {who: pull}: {value: 106} ({effect: 21 times more}).",
     "measure.worst": " {highest: Highest}: {who: poll}, {value: 116}.",

@@ -173,7 +173,11 @@ def _measures(study: Study) -> Iterator[Finding]:
         for point, each in evidence.items():
             standing = each.standing(metric)
             if standing.values:
-                places.setdefault((*standing.leaders, "", *standing.unclear), []).append(point)
+                best, unclear = (
+                    sorted(y for x in part for y in each.names[x])
+                    for part in (standing.leaders, standing.unclear)
+                )
+                places.setdefault((*best, "", *unclear), []).append(point)
         texts: list[Markup] = []
         lead: Markup | str = ""
         for points in sorted(places.values(), key=len, reverse=True)[:_NAMED]:

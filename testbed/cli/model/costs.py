@@ -31,7 +31,7 @@ def costs(parts: tuple[str, ...], wanted: Runs, out: Path | None) -> None:
     Then: what two peers say of 5,000 feeds that have not changed; and how much epidemic broadcast trees cost
     over an ideal hub, by the size of the swarm.
     """
-    from analysis.report.costs import write_costs
+    from testbed.ladder.pages.costs import write_costs
 
     with made_directory("costs", out) as (directory, partial):
         with progress() as told:

@@ -11,7 +11,7 @@ from testbed.ladder.friends import CONNECTIONS, COSTS, NETWORKS, ROUNDS, Study
 if TYPE_CHECKING:
     from analysis.metrics.study import Estimate
     from analysis.report.figures.plot import Figure
-    from analysis.report.model import Section
+    from testbed.ladder.pages.model import Section
 
 _SERIES = (*NETWORKS, *CHOICES)
 _GRAPHS = {"social": "social graph", "random": "random graph"}
@@ -72,7 +72,7 @@ def concluded(known: Estimates, people: str) -> str:
 
 def write_page(path: Path, study: Study, sizes: Sequence[int], known: Estimates, conclusion: str) -> None:
     """Write the page. Raises OSError."""
-    from analysis.report.model import write_model
+    from testbed.ladder.pages.model import write_model
 
     names, hops = [f"{size}" for size in sizes], [f"{each}" for each in study.hops]
     write_model(
@@ -91,7 +91,7 @@ def write_page(path: Path, study: Study, sizes: Sequence[int], known: Estimates,
 
 
 def _flood(known: Estimates, sizes: Sequence[str], hops: Sequence[str]) -> "Section":
-    from analysis.report.model import Section, Table, estimated
+    from testbed.ladder.pages.model import Section, Table, estimated
 
     members = [
         [_people(size), *(estimated(known.get((size, "size", each))) for each in hops)] for size in sizes
@@ -134,7 +134,7 @@ def _flood(known: Estimates, sizes: Sequence[str], hops: Sequence[str]) -> "Sect
 
 
 def _gossip(known: Estimates, sizes: Sequence[str], hops: Sequence[str]) -> "Section":
-    from analysis.report.model import Section, Table, estimated
+    from testbed.ladder.pages.model import Section, Table, estimated
 
     compared = [(until, network) for until in ROUNDS for network in ("friends", "swarm")]
     rows = [
@@ -158,7 +158,7 @@ def _gossip(known: Estimates, sizes: Sequence[str], hops: Sequence[str]) -> "Sec
 
 
 def _coverage(known: Estimates, sizes: Sequence[str]) -> "Section":
-    from analysis.report.model import Section, Table
+    from testbed.ladder.pages.model import Section, Table
 
     rows = [
         [
@@ -205,8 +205,8 @@ def _mean(known: Estimates, *key: str) -> str:
 
 
 def _flood_figure(known: Estimates, sizes: Sequence[str], hops: Sequence[str], cost: str) -> "Figure":
-    from analysis.report.figures.model import curves
     from analysis.report.figures.plot import Menu
+    from testbed.ladder.pages.curves import curves
 
     def find(people: str, each: str) -> dict[str, dict[float, Any]]:
         found: dict[str, dict[float, Any]] = {}
@@ -231,8 +231,8 @@ def _flood_figure(known: Estimates, sizes: Sequence[str], hops: Sequence[str], c
 
 
 def _coverage_figure(known: Estimates, sizes: Sequence[str], wanted: str) -> "Figure":
-    from analysis.report.figures.model import curves
     from analysis.report.figures.plot import Menu
+    from testbed.ladder.pages.curves import curves
 
     kinds = {title: kind for kind, title in _GRAPHS.items()}
 

@@ -33,7 +33,7 @@ def ladder(names: tuple[str, ...], peers: int | None, wanted: Runs, real: bool, 
     with stores and signed messages play each run on the same network, or make the same calls; the command
     fails if they differ from the model in any figure.
     """
-    from analysis.report.ladder import write_ladder
+    from testbed.ladder.pages.ladder import write_ladder
     from testbed.ladder.run import run_models
     from testbed.ladder.swarms.protocols import REAL
 

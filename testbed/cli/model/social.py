@@ -107,9 +107,9 @@ def _write_page(
     path: Path, peers: int, people: FollowGraph, traits: Mapping[str, Any], found: Sequence[Measured]
 ) -> None:
     from analysis.metrics.study import Estimate
-    from analysis.report.figures.model import curves
-    from analysis.report.model import Section, Table, estimated, write_model
     from analysis.report.words.numbers import pretty
+    from testbed.ladder.pages.curves import curves
+    from testbed.ladder.pages.model import Section, Table, estimated, write_model
 
     def drawn(counted: str) -> Any:
         points = found[0].distributions[counted]
@@ -200,8 +200,8 @@ def _verdict(traits: Mapping[str, Any]) -> str:
 
 
 def _print(peers: int, traits: Mapping[str, Any]) -> None:
-    from analysis.report.model import estimated
     from analysis.report.words.numbers import pretty
+    from testbed.ladder.pages.model import estimated
 
     title = f"Networks of {peers:,} people, and real ones"
     table = Shown(title=title, title_justify="left", title_style="bold", box=None)

@@ -56,6 +56,7 @@ def write_model(
         facts=facts,
         sections=sections,
         command=command,
+        package=__package__,
     )
     write_whole(path, text)
 

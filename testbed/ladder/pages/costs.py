@@ -5,10 +5,10 @@ from math import log
 from pathlib import Path
 from typing import Any
 
-from analysis.report.figures.costs import axis_figures, ratio_figures
 from analysis.report.page import page as render_page
 from analysis.report.words.numbers import exponent, pretty
 from base.files import write_whole
+from testbed.ladder.pages.cost_figures import axis_figures, ratio_figures
 
 Row = Mapping[str, Any]
 _CONSTANT = 0.01  # slope over the number of peers, below which a ratio is called constant
@@ -32,6 +32,7 @@ def write_costs(path: Path, study: Mapping[str, Any], command: str) -> None:
         layerings=[*dict.fromkeys(point["rung"] for point in study["points"])] or ["ebt"],
         compared="Rungs",
         command=command,
+        package=__package__,
         study=study,
         confidence=f"{study['confidence']:.0%}",
         missing=max((point["missing"] for point in study["points"]), default=0),

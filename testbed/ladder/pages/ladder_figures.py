@@ -13,7 +13,7 @@ _NOT_DRAWN = {"deviation", "hops", "inefficiency"}
 
 
 def figures(table: Mapping[str, Any]) -> list[Figure]:
-    """Return a plot of each column; for the table see analysis.report.ladder.write_ladder."""
+    """Return a plot of each column; for the table see testbed.ladder.pages.ladder.write_ladder."""
     columns = {name: title for name, title in table["columns"].items() if name not in _NOT_DRAWN}
     return [_column(table, name, title) for name, title in columns.items()]
 

@@ -21,7 +21,7 @@ _DECADES = 1.5  # decades above which ticks at 2 and 5 are too many
 
 
 def axis_figures(study: Mapping[str, Any], axis: str) -> list[Figure]:
-    """Return a plot of each cost along an axis; for the study see analysis.report.costs.write_costs."""
+    """Return a plot of each cost along an axis; for the study see testbed.ladder.pages.costs.write_costs."""
     points = [point for point in study["points"] if point["axis"] == axis]
     return [
         _cost(points, axis, study["axes"][axis], cost) for cost in dict.fromkeys(p["cost"] for p in points)

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from analysis.report.figures.ladder import NAMES, figures
 from analysis.report.page import page as render_page
 from base.files import write_whole
+from testbed.ladder.pages.ladder_figures import NAMES, figures
 
 _IMPROBABLE = 0.001
 
@@ -27,6 +27,7 @@ def write_ladder(path: Path, tables: Sequence[Mapping[str, Any]], command: str) 
         layerings=NAMES,
         compared="Figures",
         command=command,
+        package=__package__,
         tables=[
             {**table, "plots": drawn[table["name"]], "rows": list(_rows(table)), "verdict": _verdict(table)}
             for table in tables

@@ -1,0 +1,1 @@
+"""Pages of the models: their formulas and simulations, drawn in the frame of analysis.report."""
