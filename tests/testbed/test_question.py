@@ -45,7 +45,7 @@ def test_the_manifest_has_the_question_whole(tmp_path: Path) -> None:
         "text": "Who is told?",
         "metrics": ["forked", "latency_p50"],
         "direction": {"forked": "higher"},
-        "difference": {"forked": MATTERS, "latency_p50": MATTERS},
+        "difference": {"forked": 0, "latency_p50": MATTERS},
     }
     one = write(tmp_path, 'metrics = ["twice"]\ndifference = { twice = 0 }')
     assert (asked := load(one).question) is not None

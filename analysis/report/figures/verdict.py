@@ -63,7 +63,7 @@ def _answer(evidence: Evidence, standing: Standing) -> Figure:
         "bargap": 0.3,
         "height": 62 + 21 * max(len(known), 2),
         "xaxis": {
-            "title": {"text": f"{metric.unit}{note}, {standing.better} is better"},
+            "title": {"text": f"{metric.unit}{note}, {standing.better} is better", "font": {"size": 11}},
             "nticks": 4,
             "tickangle": 0,
             **scale,
