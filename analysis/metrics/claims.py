@@ -2,8 +2,8 @@
 
 On a metric the best is compared with the next best and with the baseline, the first layering. A difference
 counts from the share that matters on: over seeds, better takes an interval of differences by seed that
-excludes 0, equal one that lies within the share that matters; the rest cannot be told. Layerings that fell
-behind, were cut off or lack items are compared on deliveries alone: what is missing makes nothing faster, and
+excludes 0, equal one that lies within the share that matters; the rest is uncertain. Layerings that fell
+behind, were cut off or lack items are compared by deliveries only: what is missing makes nothing faster, and
 less work costs less.
 """
 
@@ -49,7 +49,7 @@ class Verdict(StrEnum):
 
     BETTER = "better"
     EQUAL = "equal"
-    UNKNOWN = "cannot be told"
+    UNKNOWN = "uncertain"
 
 
 class Claim(NamedTuple):
@@ -150,17 +150,22 @@ class Evidence:
             names.setdefault(next(alike, x), []).append(x)
         return names
 
+    @cached_property
+    def comparable(self) -> list[str]:
+        """The names of the layerings that are compared on all metrics."""
+        return [x for x in self.names if x not in self.whys]
+
     def _do_the_same(self, a: str, b: str) -> bool:
-        pairs = ((self.value(m.key, a), self.value(m.key, b)) for m in METRICS if m.better)
-        return all(
-            one == other
-            or (
-                one is not None
-                and other is not None
-                and abs(one - other) <= ALIKE * max(abs(one), abs(other))
-            )
-            for one, other in pairs
-        )
+        for metric in METRICS:
+            if metric.better or metric.key in self.asked.metrics:
+                one, other = self.value(metric.key, a), self.value(metric.key, b)
+                if one is None or other is None or metric.group == DELIVERY:
+                    is_same = one == other
+                else:
+                    is_same = abs(one - other) <= ALIKE * max(abs(one), abs(other))
+                if not is_same:
+                    return False
+        return True
 
     @cached_property
     def measures(self) -> list[Metric]:
@@ -200,14 +205,18 @@ class Evidence:
         mine, its = self.samples[metric.key, best], self.samples[metric.key, other]
         value, base = fmean(mine.values()), fmean(its.values())
         sign = -1 if better == "higher" else 1
-        both = [sign * (its[run] - mine[run]) for run in mine if run in its]
-        worse = _share(sign * (base - value), value)
+        shared = [run for run in mine if run in its]
+        both = [sign * (its[run] - mine[run]) for run in shared]
+        of = fmean(mine[run] for run in shared) if shared else value
+        worse = _share(fmean(both) if both else sign * (base - value), of)
         low = high = worse
         if len(both) > 1:
             found = estimate(both)
-            low, high = (_share(end, value) for end in (found.low or 0.0, found.high or 0.0))
+            low, high = (_share(end, of) for end in (found.low or 0.0, found.high or 0.0))
         least = self.asked.difference.get(metric.key, matters(metric))
-        if max(abs(low), abs(high)) <= least:
+        if len(both) < 2 and max(len(mine), len(its)) > 1:
+            verdict = Verdict.UNKNOWN  # too few runs with the same seeds
+        elif max(abs(low), abs(high)) <= least:
             verdict = Verdict.EQUAL
         else:
             verdict = Verdict.BETTER if low > 0 and worse > least else Verdict.UNKNOWN
@@ -219,8 +228,7 @@ class Evidence:
         """
         points = {
             x: (a, b)
-            for x in self.names
-            if x not in self.whys
+            for x in self.comparable
             for a, b in [(self.value(keys[0], x), self.value(keys[1], x))]
             if a is not None and b is not None
         }

@@ -72,13 +72,6 @@ class Estimate(NamedTuple):
     n: int
 
     @property
-    def opposite(self) -> "Estimate":
-        """The estimate of the negated quantity."""
-        if self.low is None or self.high is None:
-            return self._replace(mean=-self.mean)
-        return Estimate(-self.mean, -self.high, -self.low, self.n)
-
-    @property
     def half(self) -> float | None:
         """Half the width of the interval."""
         return None if self.high is None else self.high - self.mean

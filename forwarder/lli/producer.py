@@ -149,8 +149,8 @@ class Producer:
 
     def _tell(self, limit: int, first: int | None, known: Evidence | None) -> None:
         evidence = self.evidence
-        if evidence is not None and known is not None and known.number == evidence.number:
-            evidence = evidence.bare  # that number is proven
+        if evidence is not None and known is not None and known.hops and known.number == evidence.number:
+            evidence = evidence.bare  # it holds the number's proof
         state = make_feed_state(self.feed, tip=self._tip(), limit=limit, first=first, evidence=evidence)
         self._outputs.append(state)
 

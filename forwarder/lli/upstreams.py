@@ -357,7 +357,7 @@ class Upstreams:
         entry.is_waiting = entry.has_scouted = False
         entry.last_face = None
         entry.look_again()
-        if entry.upstream_first > _ASKED:
+        if face != before or entry.upstream_first > _ASKED:
             entry.upstream_first = 0  # so it was without a source
         entry.refused.clear()
         entry.refusals.clear()

@@ -23,7 +23,7 @@ class QuestionSpec(Section):
     """One to four metrics of the comparison that answer it, the most important first: `feednet describe
     metrics` lists them."""
     direction: dict[str, Literal["lower", "higher"]] = Field(default_factory=dict)
-    """Which values are better, of metrics that do not say so themselves."""
+    """The better direction, lower or higher, of each metric without one of its own."""
     difference: float | dict[str, float] = Field(default_factory=dict)
     """The relative difference that matters: layerings within it count as equal. A number for all metrics, or
     one for each, by metric. Left out: 0.05, but 0.005 of the share delivered and 0 of faults."""
@@ -42,7 +42,7 @@ class QuestionSpec(Section):
     def _is_share(cls, value: float | dict[str, float]) -> float | dict[str, float]:
         for share in value.values() if isinstance(value, dict) else (value,):
             if not 0 <= share < 1:
-                raise ValueError(f"{share:g} is no share from 0 to below 1, as 0.05 is")
+                raise ValueError(f"{share:g} must be at least 0 and less than 1, such as 0.05")
         return value
 
     @model_validator(mode="after")
@@ -57,7 +57,7 @@ class QuestionSpec(Section):
             if own and key in self.direction:
                 raise ValueError(f"direction: of {key!r} {own} values are better anyway; leave it out")
             if not own and key not in self.direction:
-                raise ValueError(f'direction: say which values of {key!r} are better, "lower" or "higher"')
+                raise ValueError(f'direction: {key!r} has none of its own: give "lower" or "higher"')
         return self
 
     def written(self) -> dict[str, Any]:

@@ -61,7 +61,7 @@ def texts(told):
 def test_the_answer_names_the_best_and_the_next_whichever_way_they_fall():
     for poll, lli, best, other in ((8.0, 2.0, "lli", "poll"), (2.0, 8.0, "poll", "lli")):
         said = texts(found(made_comparison(poll, lli, bytes_per_item=(poll, lli))))
-        assert said[0] == f"{best} is the best, or equal to the best, in each of the 2 measures."
+        assert said[0] == f"Best, or equal to the best, in all 2 measures: {best}."
         assert said[1] == (
             f"Latency, publish to delivery, median: Lowest under {best}: 2 ms. "
             f"Next: {other}, 8 (4 times as much)."
@@ -78,7 +78,7 @@ def test_a_scenario_s_question_decides_on_metrics_and_directions():
 
 def test_a_difference_within_what_matters_is_none():
     pair = made_comparison(1.0, 1.0, latency_p50=(10.0, 10.4))
-    assert texts(found(pair))[0] == "The layerings are equal in median latency and bytes."
+    assert texts(found(pair))[0] == "The layerings are equal in median latency and bytes per item."
     strict = evidence_of(pair, difference={"latency_p50": 0.01})
     assert strict.standing(BY_KEY["latency_p50"]).leaders == ["poll"]
     assert evidence_of(made_comparison(delivered_share=(99.0, 100.0))).standing(
@@ -129,11 +129,11 @@ def test_layerings_that_lack_items_or_fell_behind_are_compared_on_deliveries_alo
     )
     told = found(comparison, wide_manifest(FOUR))
     assert texts(told)[:3] == [
-        "lli is the best, or equal to the best, in each of the 2 measures.",
+        "Best, or equal to the best, in all 2 measures: lli.",
         "Latency, publish to delivery, median: Lowest under lli: 20 ms. Next: poll, 30 (50 % more).",
         "Bytes on the wire, per delivered item: Lowest under lli: 3 bytes. Next: poll, 9 (3 times as much).",
     ]
-    assert plain(told.left) == "* Compared on deliveries alone: pull (fell behind); sync (delivered 90 %)."
+    assert plain(told.left) == "* Compared by deliveries only: pull (fell behind); sync (delivered 90 %)."
     short = wide_comparison(FOUR, delivered_share=(50.0, 100.0, 60.0, 90.0))
     assert texts(found(short, wide_manifest(FOUR)))[0] == "Only poll delivered everything in time."
     none = wide_comparison(FOUR, delivered_share=(50.0, 60.0, 60.0, 90.0))
@@ -147,15 +147,17 @@ def test_what_nothing_beats_is_the_front():
     evidence = evidence_of(comparison, FOUR)
     assert evidence.front(("latency_p50", "bytes_per_item")) == ["lli", "poll", "pull"]
     said = texts(found(comparison, wide_manifest(FOUR)))
-    assert said[0] == "No layering is the best in every measure: lli in median latency; pull in bytes."
-    assert any("In median latency and bytes, lli, poll and pull;" in text for text in said)
+    assert (
+        said[0] == "No layering is the best in every measure: lli in median latency; pull in bytes per item."
+    )
+    assert any("lli, poll and pull in median latency and bytes per item;" in text for text in said)
 
 
 def test_what_the_answer_costs_is_set_against_the_baseline():
     said = texts(found(made_comparison(1.0, 1.0, latency_p50=(9.0, 3.0), state_bytes_mean=(1.0, 4.0))))
     assert "lli against the baseline poll: Better in 1 of " in said[-3]
     assert "worse in 0" in said[-3]
-    assert said[-2].startswith("What lli costs: delivered 100 %, equal to the best; ")
+    assert said[-2].startswith("Costs of lli: share delivered 100 %, equal to the best; ")
     assert "state bytes 4 (best: poll, 1)" in said[-2]
 
 
@@ -198,10 +200,10 @@ def test_what_went_wrong_comes_first_with_node_time_and_cause():
     )
     assert [text for text in texts(told)[3:] if "baseline" not in text][:5] == [
         "poll fell behind. At s under poll median latency grew from 2.24 s in the first quarter of the "
-        "items to 19.2 s in the last: it measures how long the run was.",
-        "poll was cut off by the end of the run. Items still came just before subscriptions ended: 3 under "
+        "items to 19.2 s in the last; it would be higher in a longer run.",
+        "Cut off by the end of the run: poll. Items still came just before subscriptions ended: 3 under "
         "poll. A longer run would deliver more.",
-        "Items are missing. Of 3 deliveries 1 under poll did not take place.",
+        "Items are missing. Missing of 3 expected deliveries: 1 under poll.",
         "Items were delivered twice. 2 items under lli.",
         "Errors were reported to applications. 1 error under poll. First under poll: no-route at s, "
         "250 ms into the run.",
@@ -213,7 +215,7 @@ def test_subscribers_without_a_proof_of_the_fork_are_named():
     made = made_manifest(fork={"feed": FEED_URI, "publisher": "q", "after": 2})
     proof = {"layering": "lli", "node": "s", "event": "forked", "time": 250 * MS, "detail": None}
     said = texts(found(made_comparison(beyond_fork=(4.0, 0.0)), made, incidents=[proof]))
-    assert "Forked items were accepted. After the fork came 4 items under poll." in said
+    assert "Items after the fork were accepted. Accepted after the fork: 4 items under poll." in said
     assert "Not every subscriber got a proof of the fork. Without a proof: s under poll." in said
 
 
@@ -221,7 +223,7 @@ def test_there_are_at_most_seven_findings_and_the_page_has_them():
     told = found(made_comparison())
     assert 3 <= len(told.sentences) <= 7
     page = render(made_manifest(), made_tables())
-    assert re.search(r'<p class="headline">.*lli</bdi> is the best', page)
+    assert re.search(r'<p class="headline">Best.*lli</bdi>', page)
     assert "Which" not in page
     asked = made_manifest(question={"text": "Which is sooner?", "metrics": ["latency_p50"]})
     assert "<h2>Which is sooner?</h2>" in render(asked, made_tables())
@@ -230,8 +232,8 @@ def test_there_are_at_most_seven_findings_and_the_page_has_them():
 def test_captures_that_lost_frames_and_short_runs_are_noted():
     few = found(made_comparison(latency_p99=(None, None), capture_drops=(0.0, 7.0)))
     notes = [plain(note).replace(NARROW_SPACE, " ") for note in few.notes]
-    assert notes[0].startswith("One run with seed 1:")
-    assert "3 deliveries are too few for the slowest hundredth; it takes 299." in notes
+    assert notes[0].startswith("One run (seed 1):")
+    assert "A percentile of the slowest hundredth needs 299 deliveries; no layering has more than 3." in notes
     assert "The capture of lli lost 7 frames: counts of packets are too low there." in notes
 
 
@@ -251,3 +253,27 @@ def test_the_document_has_every_sentence():
     command = [sys.executable, "-m", "analysis.report.words.sentences"]
     made = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     assert made == written, "run python -m analysis.report.words.sentences > docs/sentences.md"
+
+
+def test_variants_that_differ_in_deliveries_or_in_an_answer_have_names_of_their_own():
+    once = {(0, 0): 100.0}
+    less = {("delivered_share", "lli"): once, ("delivered_share", "lli-selective"): {(0, 0): 99.1}}
+    assert Evidence(["lli", "lli-selective"], less).names == {
+        "lli": ["lli"],
+        "lli-selective": ["lli-selective"],
+    }
+    use = {("link_use", "lli"): {(0, 0): 10.0}, ("link_use", "lli-selective"): {(0, 0): 90.0}}
+    assert len(Evidence(["lli", "lli-selective"], use).names) == 1
+    asked = Question(text="?", metrics=["link_use"], direction={"link_use": "lower"})
+    assert len(Evidence(["lli", "lli-selective"], use, asked).names) == 2
+
+
+def test_runs_without_common_seeds_show_nothing():
+    latency = BY_KEY["latency_p50"]
+    apart = {("latency_p50", "a"): {(1, 0): 10.0, (2, 0): 10.1}, ("latency_p50", "b"): {(3, 0): 12.0}}
+    assert Evidence(["a", "b"], apart).claim(latency, "a", "b", "lower").verdict is Verdict.UNKNOWN
+    shared = {
+        ("latency_p50", "a"): {(1, 0): 10.0, (2, 0): 100.0},
+        ("latency_p50", "b"): {(1, 0): 12.0, (2, 0): 120.0, (3, 0): 1.0},
+    }
+    assert Evidence(["a", "b"], shared).claim(latency, "a", "b", "lower").worse == pytest.approx(0.2)

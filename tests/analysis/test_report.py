@@ -299,7 +299,7 @@ def test_the_page_says_what_was_run():
         titles={"poll": "asking", "lli": "telling (RDR)"},
     )
     page = render(made, made_tables())
-    facts = page[page.index('<dl class="facts">') : page.index("How this was measured</h2>")]
+    facts = page[page.index('<dl class="facts">') : page.index("Method</h2>")]
     for said in (
         f"<code>{command}</code>",
         "asf for /",
@@ -310,7 +310,7 @@ def test_the_page_says_what_was_run():
         f"150{NARROW_SPACE}ms to settle, 50{NARROW_SPACE}ms to drain",
     ):
         assert said in facts, said
-    assert f"Ten seeds: <code>{command} --repeat 10</code>" in page
+    assert f"For confidence intervals, run ten seeds: <code>{command} --repeat 10</code>" in page
     assert "window 1" in page
     assert "--repeat" not in render(made_manifest(), made_tables())
     assert "best-route, as NFD has it" in render(made_manifest(), made_tables())
@@ -336,7 +336,7 @@ def test_terms_are_explained_where_they_stand():
 
 def test_words_of_the_table_are_defined():
     page = render(made_manifest(), made_tables())
-    method = page[page.index("How this was measured</h2>") :]
+    method = page[page.index("Method</h2>") :]
     assert "<dt>Interests over a link, per credit window</dt>" in method
     assert "FeedState and the acknowledgements of links are not among them; frames and bytes count" in method
 
@@ -414,7 +414,7 @@ def test_what_the_scenario_does_is_drawn_into_what_is_drawn_over_time():
 
 def test_a_run_in_which_nothing_special_happened_has_no_section_for_it():
     quiet = render(made_manifest(timeline=[]), made_tables())
-    assert "What happened on the way" not in quiet
+    assert "Events and faults" not in quiet
     assert "Sharing the busiest link" not in quiet
     page = render(
         made_manifest(timeline=[]),
@@ -430,7 +430,7 @@ def test_a_run_in_which_nothing_special_happened_has_no_section_for_it():
             ],
         ),
     )
-    section = page[page.index("<h2>What happened on the way") : page.index("<h2>Network and its load</h2>")]
+    section = page[page.index("<h2>Events and faults") : page.index("<h2>Network and its load</h2>")]
     assert section.count('<tr><th scope="row">') == 2
     assert "0.3 s" in section
     assert '<td class="number">–</td><td class="number">9</td>' in re.sub(r"\s*\n\s*", "", section)

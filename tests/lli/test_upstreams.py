@@ -551,6 +551,16 @@ def test_an_upstream_is_asked_once_whether_it_has_the_past_though_it_finds_a_sou
     assert relay.entry().is_fed
 
 
+def test_another_upstream_is_asked_for_the_past_at_once() -> None:
+    relay = subscribed(max_items=2)
+    relay.core.fib.add(LOGS, C, cost=10)
+    relay.items(1, 6)
+    relay.source(UP, None)
+    assert "1 lli 2+1" in relay.lli(B, 2, 8)
+    assert "4 lli 2+1" in relay.source(C, Evidence(2, 0))
+    assert relay.entry().face == C
+
+
 # Those that cannot push.
 
 

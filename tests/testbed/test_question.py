@@ -63,11 +63,11 @@ def test_the_manifest_has_the_question_whole(tmp_path: Path) -> None:
         ),
         ('metrics = ["twice", "twice"]', "'twice' is named twice"),
         ('metrics = ["twice", "errors", "forked", "cut_off", "moves"]', "at most 4 items"),
-        ('metrics = ["forked"]', "direction: say which values of 'forked' are better"),
+        ('metrics = ["forked"]', "direction: 'forked' has none of its own"),
         ('metrics = ["forked"]\ndirection = { forked = "up" }', "must be 'lower' or 'higher' (got up)"),
         ('metrics = ["twice"]\ndirection = { twice = "lower" }', "are better anyway; leave it out"),
         ('metrics = ["twice"]\ndirection = { forked = "lower" }', "direction: 'forked' is not among metrics"),
-        ('metrics = ["twice"]\ndifference = 5', "5 is no share from 0 to below 1"),
+        ('metrics = ["twice"]\ndifference = 5', "5 must be at least 0 and less than 1"),
         ('metrics = ["twice"]\ndifference = { moves = 0.1 }', "difference: 'moves' is not among metrics"),
         ('metrics = ["twice"]\nmetric = "twice"', "did you mean metrics?"),
     ],
@@ -85,4 +85,4 @@ def test_describe_lists_the_metrics_and_shows_the_question() -> None:
     said = CliRunner().invoke(feednet, ["describe", "beyond_fork"]).output
     assert said.strip() == "beyond_fork  Items accepted after a feed’s fork, items; lower is better"
     said = CliRunner().invoke(feednet, ["describe", "fork"]).output
-    assert "the question    Who accepts items of a forked feed" in " ".join(said.split("\n"))
+    assert "the question    How many items of a forked feed are accepted" in " ".join(said.split("\n"))

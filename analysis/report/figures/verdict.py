@@ -11,6 +11,9 @@ from analysis.report.words.numbers import pretty
 _WIDE = 50
 """Values that differ by this factor are marks on a logarithmic axis: bars have to begin at 0."""
 
+_CHARACTER = 0.05
+"""The part of the axis that a character of a label beyond the longest bar takes."""
+
 _BY_KEY = {metric.key: metric for metric in METRICS}
 
 
@@ -50,7 +53,8 @@ def _answer(evidence: Evidence, standing: Standing) -> Figure:
         else:
             looks = {"textposition": "outside", "marker": {"color": shade}}
             data.append({"type": "bar", "orientation": "h"} | common | looks)
-    scale: Spec = {"range": [0, 1.3 * most or 1]}
+    room = max(len(each["text"][0]) for each in data) * _CHARACTER if data else 0.0
+    scale: Spec = {"range": [0, most / (1 - room) or 1]}
     if is_wide:
         scale = logarithmic(data, "x")
         decades = range(floor(log10(least)), ceil(log10(most)) + 1)
@@ -80,15 +84,13 @@ def trade(evidence: Evidence) -> Figure | None:
     front as a line; None if fewer than two are comparable.
     """
     pairs = {_BY_KEY[pair[1]].axis: pair for pair in FRONTS if evidence.front(pair)}
-    if not pairs or len(evidence.names) - len(evidence.whys) < 2:
+    if not pairs or len(evidence.comparable) < 2:
         return None
 
     def draw(against: str) -> tuple[list[Spec], Spec]:
         pair = pairs[against]
         front = evidence.front(pair)
-        points = {
-            x: [evidence.value(key, x) for key in pair] for x in evidence.names if x not in evidence.whys
-        }
+        points = {x: [evidence.value(key, x) for key in pair] for x in evidence.comparable}
         points = {x: values for x, values in points.items() if None not in values}
         line = {
             "type": "scatter",

@@ -32,7 +32,7 @@
 
   /* Open the part that the address leads to: "#journey=lli/0/7/s3", "#wire". */
   function openAddressed() {
-    const target = document.getElementById(decodeURIComponent(location.hash.slice(1)).split("=")[0]);
+    const target = document.getElementById(location.hash.slice(1).split("=")[0]);
     const part = target?.closest("details.part");
     if (!part) return;
     part.open = true;

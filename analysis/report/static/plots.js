@@ -18,8 +18,8 @@ function coloured(value, style) {
   }
   if (typeof value === "string") {
     // A soft colour is a layering's, a quarter as opaque.
-    return value.endsWith("-soft") ? `${coloured(value.slice(0, -5), style)}3a`
-      : value.startsWith("--") ? style.getPropertyValue(value).trim() : value;
+    if (!value.startsWith("--")) return value;
+    return value.endsWith("-soft") ? `${coloured(value.slice(0, -5), style)}3a` : style.getPropertyValue(value).trim();
   }
   if (Array.isArray(value)) {
     return typeof value[0] === "number" ? value : value.map((item) => coloured(item, style));

@@ -106,25 +106,29 @@ def headline(evidence: Evidence, standings: Sequence[Standing], winners: list[st
             for metric in evidence.measures
         ]
         return say("answer.alone", who=name(who), parts=joined(parts) if parts else name("–"))
-    complete = [x for x in evidence.names if x not in evidence.whys]
+    complete = evidence.comparable
     if len(complete) == 1 and evidence.whys:
         return say("answer.only", who=name(complete[0]))
     unequal = [standing for standing in told if len(standing.leaders) < len(standing.values)]
-    if not complete and not unequal:
+    if not complete and (not unequal or len(told) < len(standings)):
         return say("answer.none")
     if not unequal:
-        return say("answer.equal", metrics=joined([short(standing.metric) for standing in told]))
+        return say(
+            "answer.equal.rest" if evidence.whys else "answer.equal",
+            metrics=joined([short(standing.metric) for standing in told]),
+        )
     if winners:
-        verb = "is" if len(winners) == 1 else "are"
         if len(told) == 1:
-            return say("answer.one", who=joined(winners), **{"is": verb})
-        n = figure(len(told), str(len(told)), "measures")
-        return say("answer.all", who=joined(winners), n=n, **{"is": verb})
+            return say("answer.one", who=joined(winners))
+        return say("answer.all", who=joined(winners), n=figure(len(told), str(len(told)), "measures"))
     clear = [standing for standing in unequal if not standing.unclear]
     best: dict[tuple[str, ...], list[Markup]] = {}
     for each in clear or unequal:
         best.setdefault((*each.leaders, *each.unclear), []).append(short(each.metric))
-    parts = [say("answer.part", who=joined(who), metric=joined(metrics)) for who, metrics in best.items()]
+    parts = [
+        say("answer.part", who=joined(who, last=" and " if clear else " or "), metric=joined(metrics))
+        for who, metrics in best.items()
+    ]
     return say("answer.split" if clear else "answer.unclear", parts=joined(parts, "; ", "; "))
 
 
@@ -135,7 +139,7 @@ def measure(evidence: Evidence, standing: Standing) -> Finding:
     words = ("lowest", "Highest") if standing.better == "lower" else ("highest", "Lowest")
     text = Markup()
     if standing.values:
-        every = len(standing.leaders) == len(standing.values) > 2
+        every = len(standing.leaders) == len(evidence.names) > 2
         who = Markup("all layerings") if every else joined(standing.leaders)
         parts = {"who": who, "value": _range(standing, evidence)}
         if standing.next is None:
@@ -198,25 +202,28 @@ def _range(standing: Standing, evidence: Evidence) -> Markup:
 
 
 def effect(evidence: Evidence, claim: Claim, standing: Standing) -> Markup:
-    """Return how much more, or less, the other one is: "26 % more", "12 times as much"; over seeds with its
-    interval.
+    """Return how much more, or less, the other one is: " (26 % more)", " (12 times as much)"; over seeds with
+    its interval; "" where the best has none.
     """
     of = ("effect", standing.metric.key, claim.best, claim.other, *evidence.place)
-    more = "more" if standing.better == "lower" else "less"
+    is_lower = standing.better == "lower"
+
+    def shown(worse: float, *of: object) -> Markup:
+        if is_lower and claim.worse >= 1:
+            return figure(worse, f"{two_digits(1 + worse)} times", *of)
+        return share(worse, *of)
+
     if claim.worse == inf:
-        return Markup("{} than none").format(more)
-    if more == "more" and claim.worse >= 1:
-        factor = 1 + claim.worse
-        text = figure(claim.worse, f"{two_digits(factor)} times as much", *of)
-    else:
-        text = share(claim.worse, *of) + f" {more}"
+        return Markup()
+    how = "more" if is_lower else "less"
+    text = shown(claim.worse, *of) + (" as much" if is_lower and claim.worse >= 1 else f" {how}")
     if claim.n < 2 or inf in (abs(claim.low), abs(claim.high)):
-        return text
-    ends = (
-        share(end, f"effect-{which}", *of[1:]) for which, end in (("low", claim.low), ("high", claim.high))
+        return Markup(" ({})").format(text)
+    low, high = (
+        shown(end, f"effect-{which}", *of[1:]) for which, end in (("low", claim.low), ("high", claim.high))
     )
-    low, high = ends
-    return say("interval", effect=text, low=low, high=high, n=figure(claim.n, str(claim.n), "n", *of[1:]))
+    n = figure(claim.n, str(claim.n), "n", *of[1:])
+    return Markup(" ({})").format(say("interval", effect=text, low=low, high=high, n=n))
 
 
 def costs(evidence: Evidence, winners: list[str]) -> Iterator[Finding]:
@@ -247,7 +254,7 @@ def costs(evidence: Evidence, winners: list[str]) -> Iterator[Finding]:
         for (x, y), front in fronts.items()
         if front
     ]
-    if parts and len(evidence.names) - len(evidence.whys) > 1:
+    if parts and len(evidence.comparable) > 1:
         yield Finding(say("front"), capital(joined(parts, "; ", "; ") + Markup(".")), "#trade")
 
 
@@ -335,8 +342,7 @@ def _behind(evidence: Evidence, witness: Witness) -> Iterator[Finding]:
     cut = [x for x in rows if any(row["cut_off"] for row in rows[x])]
     if cut:
         said = [say("part", value=amount(at_last[x], "", "at-last", x), who=name(x)) for x in cut]
-        was = "was" if len(cut) == 1 else "were"
-        yield Finding(say("wrong.cut", who=joined(cut), was=was), say("wrong.cut.text", parts=joined(said)))
+        yield Finding(say("wrong.cut", who=joined(cut)), say("wrong.cut.text", parts=joined(said)))
 
 
 def _missing(evidence: Evidence, manifest: Manifest, witness: Witness) -> Iterator[Finding]:

@@ -19,45 +19,48 @@ _TAG = re.compile(r"<[^>]+>")
 
 SENTENCES = {
     # The answer as a whole.
-    "answer.one": "{who: lli} {is: is} the best.",
-    "answer.all": "{who: lli} {is: is} the best, or equal to the best, in each of the {n: 3} measures.",
+    "answer.one": "Best: {who: lli}.",
+    "answer.all": "Best, or equal to the best, in all {n: 3} measures: {who: lli}.",
     "answer.split": "No layering is the best in every measure: {parts: lli in latency; poll in bytes}.",
     "answer.part": "{who: persistent} in {metric: items accepted after a feed’s fork}",
-    "answer.equal": "The layerings are equal in {metrics: median latency and bytes}.",
+    "answer.equal": "The layerings are equal in {metrics: median latency and bytes per item}.",
+    "answer.equal.rest": "The layerings that delivered everything in time are equal in "
+    "{metrics: median latency}.",
     "answer.alone": "{who: tiny-isp}: {parts: median latency 31.3 ms}.",
     "answer.alone.part": "{metric: median latency} {value: 31.3 ms}",
     "answer.only": "Only {who: lli} delivered everything in time.",
     "answer.none": "No layering delivered everything in time, so costs are not compared.",
-    "answer.unclear": "What is best cannot be told: {parts: lli and poll in bytes}.",
-    "answer.settings": "Best, or as good, in each of the {n: 3} measures: {parts: lli at 4 of 5 settings}.",
+    "answer.unclear": "The best layering is uncertain: {parts: lli or poll in bytes per item}.",
+    "answer.settings": "Best, or equal to the best, in all {n: 3} measures: {parts: lli at 4 of 5 settings}.",
+    "answer.settings.one": "Best, or equal to the best: {parts: lli at 4 of 5 settings}.",
     "answer.settings.part": "{who: lli} at {k: 4} of {n: 5} settings",
     # The answer by each measure.
-    "measure.best": "{lowest: lowest} under {who: lli}: {value: 5 items}. Next: {next: poll}, {other: 59} "
-    "({effect: 12 times as much}).",
+    "measure.best": "{lowest: lowest} under {who: lli}: {value: 5 items}. Next: {next: poll}, {other: 59}"
+    "{effect:  (12 times as much)}.",
     "measure.equal": "equal under {who: all layerings}: {value: 22.2 ms}.",
     "measure.unclear": "{lowest: lowest} under {who: lli}: {value: 22.2 ms}. "
-    "Whether it differs under {next: sync} ({other: 22.9}) cannot be told.",
+    "The difference from {next: sync} ({other: 22.9}) may be chance.",
     "measure.only": "{value: 22.2 ms} under {who: lli}.",
-    "measure.baseline": " The baseline {who: pull}: {value: 106} ({effect: 21 times more}).",
+    "measure.baseline": " The baseline {who: pull}: {value: 106}{effect:  (21 times as much)}.",
     "measure.worst": " {highest: Highest}: {who: poll}, {value: 116}.",
-    "left": "* Compared on deliveries alone: {parts: pull and poll (fell behind)}.",
+    "left": "* Compared by deliveries only: {parts: pull and poll (fell behind)}.",
     "left.part": "{who: pull and poll} ({why: fell behind})",
-    "interval": "{effect: 26 % more}; {low: 12 %} to {high: 40 %} by seed, n = {n: 10}",
+    "interval": "{effect: 26 % more}; confidence interval {low: 12 %} to {high: 40 %}, {n: 10} seeds",
     # What went wrong.
     "wrong.nothing": "Nothing went wrong.",
     "wrong.nothing.text": "Each subscriber got all it expected, once and in order: {n: 9} deliveries "
     "a layering.",
     "wrong.behind": "{who: pull and poll} fell behind.",
     "wrong.behind.text": "At {node: s1} under {who: pull} median latency grew from {first: 90 ms} in the "
-    "first quarter of the items to {last: 2.1 s} in the last: it measures how long the run was.",
-    "wrong.cut": "{who: poll} {was: was} cut off by the end of the run.",
+    "first quarter of the items to {last: 2.1 s} in the last; it would be higher in a longer run.",
+    "wrong.cut": "Cut off by the end of the run: {who: poll}.",
     "wrong.cut.text": "Items still came just before subscriptions ended: {parts: 3 under poll}. "
     "A longer run would deliver more.",
     "wrong.missing": "Items are missing.",
-    "wrong.missing.text": "Of {expected: 360} deliveries {parts: 14 under poll} did not take place.",
+    "wrong.missing.text": "Missing of {expected: 360} expected deliveries: {parts: 14 under poll}.",
     "wrong.missing.most": " Most are missing at {node: s2} under {who: poll}, {n: 9} of {expected: 120}.",
-    "wrong.beyond": "Forked items were accepted.",
-    "wrong.beyond.text": "After the fork came {parts: 116 items under poll}.",
+    "wrong.beyond": "Items after the fork were accepted.",
+    "wrong.beyond.text": "Accepted after the fork: {parts: 116 items under poll}.",
     "wrong.unproved": "Not every subscriber got a proof of the fork.",
     "wrong.unproved.text": "Without a proof: {parts: s3 under poll and long-lived}.",
     "wrong.twice": "Items were delivered twice.",
@@ -68,20 +71,21 @@ SENTENCES = {
     "part": "{value: 4} under {who: sync}",
     "part.who": "{node: s3} under {who: poll}",
     # What the answer costs.
-    "cost": "What {who: lli} costs:",
-    "cost.part": "{metric: bytes} {value: 1 985}, the best (next: {next: long-lived}, {effect: 9 % more})",
-    "cost.best": "{metric: bytes} {value: 1 985} (best: {best: pull}, {other: 1 820})",
-    "cost.equal": "{metric: bytes} {value: 1 985}, equal to the best",
+    "cost": "Costs of {who: lli}:",
+    "cost.part": "{metric: bytes per item} {value: 1 985}, the best; next: {next: poll}{effect:  (9 % more)}",
+    "cost.best": "{metric: bytes per item} {value: 1 985} (best: {best: pull}, {other: 1 820})",
+    "cost.equal": "{metric: bytes per item} {value: 1 985}, equal to the best",
     "cost.baseline": "{who: lli} against the baseline {first: pull}:",
     "cost.baseline.text": "Better in {better: 7} of {n: 11} measures, equal in {equal: 3}, "
-    "worse in {worse: 1}{where:  (bytes)}.",
-    "front": "No other layering beats these (Pareto front):",
-    "front.part": "in {x: median latency} and {y: bytes}, {who: lli and persistent}",
+    "worse in {worse: 1}{where:  (bytes per item)}.",
+    "front": "Not beaten in both (Pareto front):",
+    "front.part": "{who: lli and persistent} in {x: median latency} and {y: bytes per item}",
     # Caveats.
-    "note.run": "One run with seed {seed: 1}: a difference counts from the share that matters on, and "
-    "nothing is known of chance.",
+    "note.run": "One run (seed {seed: 1}): chance is not ruled out. Differences below the question's "
+    "threshold count as equal.",
     "note.names": "{name: lli} stands for {who: lli and lli-selective}, which do the same in this run.",
-    "note.tails": "{n: 180} deliveries are too few for the slowest hundredth; it takes {least: 299}.",
+    "note.tails": "A percentile of the slowest hundredth needs {least: 299} deliveries; "
+    "no layering has more than {n: 180}.",
     "note.drops": "The capture of {who: poll} lost {n: 7 frames}: counts of packets are too low there.",
 }
 """Templates. A place has its name and what stands there in an example: {who: lli}."""

@@ -10,6 +10,7 @@ from analysis.metrics.catalogue import METRICS, WHOLE
 from analysis.metrics.claims import ALIKE, Evidence
 from analysis.metrics.study import Estimate, Point, Study, unranked
 from analysis.report.words.findings import Finding, best_in_all, measure
+from analysis.report.words.findings import headline as of_run
 from analysis.report.words.numbers import NARROW_SPACE, compared, pretty, with_unit
 from analysis.report.words.sentences import figure, joined, name, say
 from analysis.run.keys import NET
@@ -58,12 +59,15 @@ def headline(study: Study) -> Markup:
     measures = 0
     for point in study.points:
         evidence = Evidence.of_study(study, point)
-        measures = max(measures, len(evidence.measures))
-        best.update(best_in_all([evidence.standing(metric) for metric in evidence.measures]))
+        standings = [evidence.standing(metric) for metric in evidence.measures]
+        measures = max(measures, len(standings))
+        winners = best_in_all(standings)
+        if len(study.points) == 1 and standings:
+            return of_run(evidence, standings, winners)
+        if all(standing.values for standing in standings):
+            best.update(x for winner in winners for x in evidence.names[winner])
     n = len(study.points)
     count = figure(measures, str(measures), "measures")
-    if n == 1 and best:
-        return say("answer.all", who=joined(list(best)), n=count, **{"is": "is" if len(best) == 1 else "are"})
     parts = [
         say(
             "answer.settings.part",
@@ -75,6 +79,8 @@ def headline(study: Study) -> Markup:
     ]
     if not parts or len(study.layerings) < 2:
         return Markup()
+    if measures == 1:
+        return say("answer.settings.one", parts=joined(parts))
     return say("answer.settings", n=count, parts=joined(parts))
 
 
@@ -98,7 +104,7 @@ def caveats(study: Study) -> Iterator[str]:
     if any(own != seeds[study.points[0]] for own in seeds.values()):
         yield "Not all settings ran with the same seeds: their workloads differ, too."
     if all(value.n == 1 for value in study.values.values()):
-        yield "There is one run of each, so nothing is known of chance."
+        yield "One run of each setting: chance is not ruled out."
 
 
 def _delivery(study: Study) -> Iterator[Finding]:

@@ -121,7 +121,8 @@ def describe_scenario(name: str) -> None:
         _print_text(scenario.about)
     if scenario.question is not None:
         console.print(Text.assemble(("\nthe question", "bold"), f"    {scenario.question.text}"))
-        _describe_metrics([metric for metric in METRICS if metric.key in scenario.question.metrics])
+        by_key = {metric.key: metric for metric in METRICS}
+        _describe_metrics([by_key[key] for key in scenario.question.metrics])
     print_synopsis(scenario, load)
     path = Path(name) if name.endswith(".toml") else name
     console.print(Text.assemble(("\nrun it", "bold"), f"    feednet run {path}"))
