@@ -8,7 +8,7 @@ retransmissions at other moments and, over TCP, by acknowledgements that Linux t
 from collections.abc import Callable
 from typing import NamedTuple
 
-from analysis.metrics.catalogue import METRICS, Metric
+from analysis.metrics.catalogue import BY_KEY, Metric
 from analysis.metrics.study import Point, Study
 from analysis.run.keys import NET
 
@@ -53,7 +53,6 @@ def agreement(study: Study) -> list[AgreementCheck]:
     """
     if study.key != NET or EMULATOR not in study.xs:
         return []
-    metrics = {metric.key: metric for metric in METRICS}
     found = []
     for layering in study.layerings:
         for group in study.groups:
@@ -69,7 +68,7 @@ def agreement(study: Study) -> list[AgreementCheck]:
                             layering,
                             group,
                             str(network),
-                            metrics[key],
+                            BY_KEY[key],
                             emulated.mean,
                             real.mean,
                             text,

@@ -234,6 +234,8 @@ analysis/metrics/run/moves.py explains the metrics of finding feeds. Undefined m
 failure) are null for all layerings of a run.
 """
 
+BY_KEY = {metric.key: metric for metric in METRICS}
+
 
 _TWINS = {
     metric.key: f"pit_{metric.key.removeprefix('state_')}" for metric in METRICS if metric.group == _STATE

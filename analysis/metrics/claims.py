@@ -15,7 +15,7 @@ from statistics import fmean
 from typing import NamedTuple
 
 from analysis.files import Rows
-from analysis.metrics.catalogue import DELIVERY, METRICS, Metric, matters, why_unranked
+from analysis.metrics.catalogue import BY_KEY, DELIVERY, METRICS, Metric, matters, why_unranked
 from analysis.metrics.study import Point as StudyPoint
 from analysis.metrics.study import Sample, Study, estimate
 from analysis.run.manifest import Question
@@ -23,7 +23,6 @@ from analysis.run.manifest import Question
 ALIKE = 0.01
 """Relative difference below which layerings of one protocol do the same, and marks of the best are shared."""
 
-_BY_KEY = {metric.key: metric for metric in METRICS}
 
 USUAL = Question(text="", metrics=["latency_p50", "bytes_per_item", "state_bytes_mean"])
 """What is asked where a scenario asks nothing."""
@@ -68,7 +67,7 @@ class Claim(NamedTuple):
     verdict: Verdict
 
 
-class Standing(NamedTuple):
+class Ranking(NamedTuple):
     """The layerings on a metric: names of layerings that do the same stand for all of them.
 
     `values`: means of the comparable ones, the best first. `leaders`: the best and those equal to it.
@@ -92,12 +91,12 @@ class Standing(NamedTuple):
         return bool(self.leaders) and self.next is not None and not self.unclear
 
 
-class Evidence:
+class Samples:
     """The values of all layerings at one point: of a run, or of runs that differ only in their seeds.
 
     Args:
         layerings: the compared ones, the baseline first.
-        samples: {(metric's key, layering): {run: value}}; unknown values are absent.
+        by_run: {(metric's key, layering): {run: value}}; unknown values are absent.
         asked: the question.
         place: the number of the point in a study; empty of a run.
     """
@@ -105,24 +104,24 @@ class Evidence:
     def __init__(
         self,
         layerings: Sequence[str],
-        samples: Mapping[tuple[str, str], Mapping[Sample, float]],
+        by_run: Mapping[tuple[str, str], Mapping[Sample, float]],
         asked: Question | None = None,
         place: Sequence[int] = (),
     ) -> None:
-        self.layerings, self.samples, self.asked = list(layerings), samples, asked or USUAL
+        self.layerings, self.by_run, self.asked = list(layerings), by_run, asked or USUAL
         self.place = tuple(place)
 
     @classmethod
-    def of_run(cls, comparison: Rows, layerings: Sequence[str], asked: Question | None = None) -> "Evidence":
-        """Return the evidence of one run: rows of analysis.metrics.comparison.compare."""
+    def of_run(cls, comparison: Rows, layerings: Sequence[str], asked: Question | None = None) -> "Samples":
+        """Return the samples of one run: rows of analysis.metrics.comparison.compare."""
         known = [row for row in comparison if row["value"] is not None]
         return cls(
             layerings, {(row["metric"], row["layering"]): {(0, 0): row["value"]} for row in known}, asked
         )
 
     @classmethod
-    def of_study(cls, study: Study, point: StudyPoint) -> "Evidence":
-        """Return the evidence of a study's point."""
+    def of_study(cls, study: Study, point: StudyPoint) -> "Samples":
+        """Return the samples of a study's point."""
         return cls(
             study.layerings,
             {(key, x): values for (key, x, at), values in study.samples.items() if at == point},
@@ -132,7 +131,7 @@ class Evidence:
 
     def value(self, key: str, layering: str) -> float | None:
         """Return the mean of a metric; None if it is unknown."""
-        values = self.samples.get((key, layering))
+        values = self.by_run.get((key, layering))
         return fmean(values.values()) if values else None
 
     @cached_property
@@ -171,9 +170,9 @@ class Evidence:
     def measures(self) -> list[Metric]:
         """The metrics that answer the question, as far as a layering has a value."""
         return [
-            _BY_KEY[key]
+            BY_KEY[key]
             for key in self.asked.metrics
-            if key in _BY_KEY and any((key, x) in self.samples for x in self.layerings)
+            if key in BY_KEY and any((key, x) in self.by_run for x in self.layerings)
         ]
 
     @cached_property
@@ -181,7 +180,7 @@ class Evidence:
         """The name of the first layering."""
         return next(iter(self.names))
 
-    def standing(self, metric: Metric) -> Standing:
+    def ranking(self, metric: Metric) -> Ranking:
         """Return the layerings on a metric."""
         better = metric.better or self.asked.direction.get(metric.key, "lower")
         known = {x: value for x in self.names if (value := self.value(metric.key, x)) is not None}
@@ -189,7 +188,7 @@ class Evidence:
         order = sorted((x for x in known if x not in left), key=known.__getitem__, reverse=better == "higher")
         claims = {x: self.claim(metric, order[0], x, better) for x in order[1:]}
         verdicts = {x: claim.verdict for x, claim in claims.items()}
-        return Standing(
+        return Ranking(
             metric,
             better,
             {x: known[x] for x in order},
@@ -202,7 +201,7 @@ class Evidence:
 
     def claim(self, metric: Metric, best: str, other: str, better: str) -> Claim:
         """Return the comparison of two layerings with values of a metric."""
-        mine, its = self.samples[metric.key, best], self.samples[metric.key, other]
+        mine, its = self.by_run[metric.key, best], self.by_run[metric.key, other]
         value, base = fmean(mine.values()), fmean(its.values())
         sign = -1 if better == "higher" else 1
         shared = [run for run in mine if run in its]

@@ -13,7 +13,7 @@ from math import sqrt
 from statistics import fmean, stdev
 from typing import Any, NamedTuple
 
-from analysis.metrics.catalogue import METRICS, Metric, is_time, shown, why_unranked
+from analysis.metrics.catalogue import BY_KEY, Metric, is_time, shown, why_unranked
 from analysis.run.keys import LOSS, NET, Words, value_words, words
 from analysis.run.manifest import Question
 
@@ -41,9 +41,8 @@ _KEYS = (
     "repeated_share",
     "wire_ratio",
 )
-_BY_KEY = {metric.key: metric for metric in METRICS}
 STUDIED = (
-    *(_BY_KEY[key] for key in _KEYS),
+    *(BY_KEY[key] for key in _KEYS),
     Metric("", EXTRA, "Packets spent on repair, per delivered item", "frames", "lower"),
 )
 """Metrics with plots, as far as studied() has them. The table of runs that differ only in seeds has all of

@@ -15,8 +15,8 @@ from analysis.decode.protocols.registry import framed
 from analysis.files import Rows
 from analysis.metrics.aggregates import ratio
 from analysis.metrics.catalogue import METRICS, Metric, is_time, shown
-from analysis.metrics.claims import ALIKE, Evidence
-from analysis.report.figures import delay, logs, replication, state, tiny, verdict, wire
+from analysis.metrics.claims import ALIKE, Samples
+from analysis.report.figures import answer, delay, logs, replication, state, tiny, wire
 from analysis.report.figures.journey import journey_data
 from analysis.report.figures.plot import Figure
 from analysis.report.figures.topology import draw, loads
@@ -93,7 +93,7 @@ class _ReportInputs:
 
     def __init__(self, manifest: Manifest, tables: Tables) -> None:
         self.manifest, self.tables = manifest, tables
-        self.evidence = Evidence.of_run(tables["comparison"], manifest.layerings, manifest.question)
+        self.samples = Samples.of_run(tables["comparison"], manifest.layerings, manifest.question)
         self.values = {(row["metric"], row["layering"]): row["value"] for row in tables["comparison"]}
         self.carried = _carried(tables["overhead"], self.values, manifest)
         self.with_pits = manifest.model_copy(update={"layerings": manifest.over_ndn})
@@ -122,8 +122,8 @@ def render(manifest: Manifest, tables: Tables) -> str:
         name=manifest.scenario,
         title=manifest.title or manifest.scenario,
         layerings=manifest.layerings,
-        findings=findings(given.evidence, manifest, _witness(tables)),
-        rows=list(_compared_rows(tables["comparison"], given.evidence, manifest)),
+        findings=findings(given.samples, manifest, _witness(tables)),
+        rows=list(_compared_rows(tables["comparison"], given.samples, manifest)),
         has_ratios=len(manifest.layerings) <= MOST_RATIOS,
         times=_times(manifest),
         titles=manifest.titles,
@@ -160,10 +160,10 @@ def _plots(given: _ReportInputs) -> tuple[dict[str, list[Figure]], int]:
     """Return the figures by section, and the number of nodes omitted from those of state."""
     manifest, tables = given.manifest, given.tables
     of_state, hidden = _state_plots(given)
-    standings = [given.evidence.standing(metric) for metric in given.evidence.measures]
+    rankings = [given.samples.ranking(metric) for metric in given.samples.measures]
     sections: dict[str, list[Figure | None]] = {
-        "answer": [*verdict.answers(given.evidence, standings)],
-        "trade": [verdict.trade(given.evidence)],
+        "answer": [*answer.answers(given.samples, rankings)],
+        "trade": [answer.trade(given.samples)],
         "state": of_state,
         "latency": [
             delay.latency_cdf(tables["latency_quantiles"], manifest),
@@ -309,13 +309,13 @@ def _forks(tables: Tables, manifest: Manifest) -> Iterator[dict[str, Any]]:
             }
 
 
-def _compared_rows(comparison: Rows, evidence: Evidence, manifest: Manifest) -> Iterator[ComparedRow]:
+def _compared_rows(comparison: Rows, samples: Samples, manifest: Manifest) -> Iterator[ComparedRow]:
     cells = {(row["metric"], row["layering"]): row for row in comparison}
     values = {place: cell["value"] for place, cell in cells.items()}
     there = {place for place, value in values.items() if value is not None}
     for metric in shown(METRICS, there, manifest.layerings):
         row = [cells[metric.key, layering] for layering in manifest.layerings]
-        whys = [_why(metric, cell["layering"], values, evidence.whys) for cell in row]
+        whys = [_why(metric, cell["layering"], values, samples.whys) for cell in row]
         if all(cell["value"] is None for cell in row) and not any(whys):
             continue
         known = [

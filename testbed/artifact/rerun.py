@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import NamedTuple, cast
 
-from analysis.metrics.catalogue import METRICS, Metric
+from analysis.metrics.catalogue import BY_KEY, Metric
 from testbed.api.results import Results
 from testbed.errors import UserError, as_user_error
 from testbed.experiment import code
@@ -88,7 +88,6 @@ def repeat(run: Results, directory: Path, progress: Callable[[str], None] = lamb
 
 def compared(run: Results, repetitions: Sequence[Results]) -> list[Comparison]:
     """Return the headline metrics of each layering: original values and repetitions."""
-    metrics = {metric.key: metric for metric in METRICS}
     was, now = _values(run), [_values(each) for each in repetitions]
     found = []
     for layering in run.manifest.layerings:
@@ -96,7 +95,7 @@ def compared(run: Results, repetitions: Sequence[Results]) -> list[Comparison]:
             values = [each[layering, key] for each in now if (layering, key) in each]
             if (layering, key) in was and len(values) == len(now):
                 interval = _interval(values)
-                found.append(Comparison(layering, metrics[key], was[layering, key], values, *interval))
+                found.append(Comparison(layering, BY_KEY[key], was[layering, key], values, *interval))
     return found
 
 

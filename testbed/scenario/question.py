@@ -4,14 +4,12 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from analysis.metrics.catalogue import METRICS, matters
+from analysis.metrics.catalogue import BY_KEY, matters
 from testbed.errors import suggestion
 from testbed.scenario.sections import Section
 
 MOST_METRICS = 4
 """Maximum number of metrics of an answer: they stand on the first screen of the report."""
-
-_BY_KEY = {metric.key: metric for metric in METRICS}
 
 
 class QuestionSpec(Section):
@@ -53,7 +51,7 @@ class QuestionSpec(Section):
                 if key not in self.metrics:
                     raise ValueError(f"{name}: {key!r} is not among metrics")
         for key in self.metrics:
-            own = _BY_KEY[key].better
+            own = BY_KEY[key].better
             if own and key in self.direction:
                 raise ValueError(f"direction: of {key!r} {own} values are better anyway; leave it out")
             if not own and key not in self.direction:
@@ -63,11 +61,11 @@ class QuestionSpec(Section):
     def written(self) -> dict[str, Any]:
         """Return the question as analysis.run.manifest.Question reads it."""
         each = self.difference
-        usual = {key: matters(_BY_KEY[key]) for key in self.metrics}
+        usual = {key: matters(BY_KEY[key]) for key in self.metrics}
         shares = usual | each if isinstance(each, dict) else dict.fromkeys(self.metrics, each)
         return self.model_dump(mode="json") | {"difference": shares}
 
 
 def _check_metric(key: str) -> None:
-    if key not in _BY_KEY:
-        raise ValueError(f"{key!r} is no metric of the comparison; {suggestion(key, _BY_KEY)}")
+    if key not in BY_KEY:
+        raise ValueError(f"{key!r} is no metric of the comparison; {suggestion(key, BY_KEY)}")

@@ -18,8 +18,8 @@ from test_report import (
     wide_manifest,
 )
 
-from analysis.metrics.catalogue import METRICS
-from analysis.metrics.claims import Evidence, Verdict
+from analysis.metrics.catalogue import BY_KEY
+from analysis.metrics.claims import Samples, Verdict
 from analysis.report.run import render
 from analysis.report.words.findings import Witness, findings
 from analysis.report.words.numbers import NARROW_SPACE
@@ -28,20 +28,19 @@ from analysis.run.manifest import Question
 from base.units import MS
 
 ROOT = Path(__file__).parents[2]
-BY_KEY = {metric.key: metric for metric in METRICS}
 FOUR = ["pull", "poll", "lli", "sync"]
 
 
-def evidence_of(comparison, layerings=("poll", "lli"), **question):
+def samples_of(comparison, layerings=("poll", "lli"), **question):
     asked = Question(**({"text": "Which?", "metrics": ["latency_p50", "bytes_per_item"]} | question))
-    return Evidence.of_run(comparison, layerings, asked)
+    return Samples.of_run(comparison, layerings, asked)
 
 
 def found(comparison, made=None, **witness):
     made = made or made_manifest()
     empty = pa.Table.from_pylist([], DELIVERIES)
     rows = {"keeping_up": [], "latency": made_latency(made), "incidents": [], "deliveries": empty} | witness
-    return findings(evidence_of(comparison, made.layerings), made, Witness(**rows))
+    return findings(samples_of(comparison, made.layerings), made, Witness(**rows))
 
 
 def made_latency(made, **lacks):
@@ -70,8 +69,8 @@ def test_the_answer_names_the_best_and_the_next_whichever_way_they_fall():
 
 def test_a_scenario_s_question_decides_on_metrics_and_directions():
     asked = {"metrics": ["forked", "twice"], "direction": {"forked": "higher"}}
-    evidence = evidence_of(made_comparison(forked=(1.0, 3.0), twice=(0.0, 2.0)), **asked)
-    forked, twice = (evidence.standing(metric) for metric in evidence.measures)
+    samples = samples_of(made_comparison(forked=(1.0, 3.0), twice=(0.0, 2.0)), **asked)
+    forked, twice = (samples.ranking(metric) for metric in samples.measures)
     assert (forked.better, forked.leaders, forked.next.verdict) == ("higher", ["lli"], Verdict.BETTER)
     assert (twice.leaders, twice.next.worse) == (["poll"], float("inf"))
 
@@ -79,9 +78,9 @@ def test_a_scenario_s_question_decides_on_metrics_and_directions():
 def test_a_difference_within_what_matters_is_none():
     pair = made_comparison(1.0, 1.0, latency_p50=(10.0, 10.4))
     assert texts(found(pair))[0] == "The layerings are equal in median latency and bytes per item."
-    strict = evidence_of(pair, difference={"latency_p50": 0.01})
-    assert strict.standing(BY_KEY["latency_p50"]).leaders == ["poll"]
-    assert evidence_of(made_comparison(delivered_share=(99.0, 100.0))).standing(
+    strict = samples_of(pair, difference={"latency_p50": 0.01})
+    assert strict.ranking(BY_KEY["latency_p50"]).leaders == ["poll"]
+    assert samples_of(made_comparison(delivered_share=(99.0, 100.0))).ranking(
         BY_KEY["delivered_share"]
     ).leaders == ["lli"]
 
@@ -99,7 +98,7 @@ def test_over_seeds_a_verdict_takes_an_interval(lli, verdict):
         ("latency_p50", name): {(seed, 0): value for seed, value in enumerate(values)}
         for name, values in (("poll", [10.0, 10.1, 9.9, 10.0]), ("lli", lli))
     }
-    claim = Evidence(["poll", "lli"], samples).claim(BY_KEY["latency_p50"], "lli", "poll", "lower")
+    claim = Samples(["poll", "lli"], samples).claim(BY_KEY["latency_p50"], "lli", "poll", "lower")
     assert (claim.verdict, claim.n) == (verdict, 4)
     assert claim.low <= claim.worse <= claim.high
 
@@ -107,9 +106,9 @@ def test_over_seeds_a_verdict_takes_an_interval(lli, verdict):
 def test_variants_that_do_the_same_have_one_name():
     names = ["pull", "lli", "lli-selective", "lli-go-back-n"]
     same = wide_comparison(names, latency_p50=(4.0, 2.0, 2.0, 2.01))
-    evidence = evidence_of(same, names)
-    assert evidence.names == {"pull": ["pull"], "lli": names[1:]}
-    apart = evidence_of(wide_comparison(names, latency_p50=(4.0, 2.0, 2.0, 2.5)), names)
+    samples = samples_of(same, names)
+    assert samples.names == {"pull": ["pull"], "lli": names[1:]}
+    apart = samples_of(wide_comparison(names, latency_p50=(4.0, 2.0, 2.0, 2.5)), names)
     assert apart.names == {
         "pull": ["pull"],
         "lli": ["lli", "lli-selective"],
@@ -144,8 +143,8 @@ def test_what_nothing_beats_is_the_front():
     comparison = wide_comparison(
         FOUR, latency_p50=(40.0, 30.0, 20.0, 25.0), bytes_per_item=(1.0, 2.0, 3.0, 4.0)
     )
-    evidence = evidence_of(comparison, FOUR)
-    assert evidence.front(("latency_p50", "bytes_per_item")) == ["lli", "poll", "pull"]
+    samples = samples_of(comparison, FOUR)
+    assert samples.front(("latency_p50", "bytes_per_item")) == ["lli", "poll", "pull"]
     said = texts(found(comparison, wide_manifest(FOUR)))
     assert (
         said[0] == "No layering is the best in every measure: lli in median latency; pull in bytes per item."
@@ -258,22 +257,22 @@ def test_the_document_has_every_sentence():
 def test_variants_that_differ_in_deliveries_or_in_an_answer_have_names_of_their_own():
     once = {(0, 0): 100.0}
     less = {("delivered_share", "lli"): once, ("delivered_share", "lli-selective"): {(0, 0): 99.1}}
-    assert Evidence(["lli", "lli-selective"], less).names == {
+    assert Samples(["lli", "lli-selective"], less).names == {
         "lli": ["lli"],
         "lli-selective": ["lli-selective"],
     }
     use = {("link_use", "lli"): {(0, 0): 10.0}, ("link_use", "lli-selective"): {(0, 0): 90.0}}
-    assert len(Evidence(["lli", "lli-selective"], use).names) == 1
+    assert len(Samples(["lli", "lli-selective"], use).names) == 1
     asked = Question(text="?", metrics=["link_use"], direction={"link_use": "lower"})
-    assert len(Evidence(["lli", "lli-selective"], use, asked).names) == 2
+    assert len(Samples(["lli", "lli-selective"], use, asked).names) == 2
 
 
 def test_runs_without_common_seeds_show_nothing():
     latency = BY_KEY["latency_p50"]
     apart = {("latency_p50", "a"): {(1, 0): 10.0, (2, 0): 10.1}, ("latency_p50", "b"): {(3, 0): 12.0}}
-    assert Evidence(["a", "b"], apart).claim(latency, "a", "b", "lower").verdict is Verdict.UNKNOWN
+    assert Samples(["a", "b"], apart).claim(latency, "a", "b", "lower").verdict is Verdict.UNKNOWN
     shared = {
         ("latency_p50", "a"): {(1, 0): 10.0, (2, 0): 100.0},
         ("latency_p50", "b"): {(1, 0): 12.0, (2, 0): 120.0, (3, 0): 1.0},
     }
-    assert Evidence(["a", "b"], shared).claim(latency, "a", "b", "lower").worse == pytest.approx(0.2)
+    assert Samples(["a", "b"], shared).claim(latency, "a", "b", "lower").worse == pytest.approx(0.2)

@@ -13,7 +13,7 @@ from short_runs import emulate
 from analysis.decode.protocols.protocol import NDN
 from analysis.metrics.aggregates import keeping_up_totals
 from analysis.metrics.catalogue import METRICS, why_unranked
-from analysis.metrics.claims import Evidence
+from analysis.metrics.claims import Samples
 from analysis.metrics.comparison import compare, measure
 from analysis.metrics.run.saturation import keeping_up
 from analysis.run.context import RUNS, Case, setting
@@ -144,8 +144,8 @@ def test_a_layering_that_did_not_finish_is_not_ranked_by_its_times():
         "d": "delivered 60 %",
     }
     comparison = compare(measures).to_pylist()
-    evidence = Evidence.of_run(comparison, names)
-    of = {metric.key: evidence.standing(metric) for metric in METRICS}
+    samples = Samples.of_run(comparison, names)
+    of = {metric.key: samples.ranking(metric) for metric in METRICS}
     late, held = of["latency_p50"], of["pit_entries_mean"]
     assert (late.values, late.left) == ({"b": 5.0}, {x: why for x, why in whys.items() if why})
     assert (held.leaders, list(held.left)) == (["b"], ["a", "c", "d"])

@@ -14,8 +14,8 @@ from markupsafe import Markup
 
 from analysis.columns.values import ALL
 from analysis.files import Rows
-from analysis.metrics.catalogue import METRICS, Metric, shown
-from analysis.metrics.claims import COSTS, FRONTS, Claim, Evidence, Standing, Verdict
+from analysis.metrics.catalogue import BY_KEY, METRICS, Metric, shown
+from analysis.metrics.claims import COSTS, FRONTS, Claim, Ranking, Samples, Verdict
 from analysis.report.words.numbers import duration, pretty, two_digits
 from analysis.report.words.sentences import amount, capital, figure, joined, name, say, share
 from analysis.run.manifest import Manifest
@@ -23,7 +23,6 @@ from analysis.run.manifest import Manifest
 MOST = 7
 """Maximum number of findings beside the answer; the rest is in the tables."""
 
-_BY_KEY = {metric.key: metric for metric in METRICS}
 _TAIL = 299
 """Fewest samples of a 99th percentile: analysis.columns.samples."""
 
@@ -60,18 +59,18 @@ class Witness(NamedTuple):
     deliveries: pa.Table
 
 
-def findings(evidence: Evidence, manifest: Manifest, witness: Witness) -> Findings:
+def findings(samples: Samples, manifest: Manifest, witness: Witness) -> Findings:
     """Return the findings of a run."""
-    standings = [evidence.standing(metric) for metric in evidence.measures]
-    winners = best_in_all(standings)
-    sentences = [*_wrong(evidence, manifest, witness)][: MOST - 2]
-    sentences += costs(evidence, winners or _leading(standings))
+    rankings = [samples.ranking(metric) for metric in samples.measures]
+    winners = best_in_all(rankings)
+    sentences = [*_wrong(samples, manifest, witness)][: MOST - 2]
+    sentences += costs(samples, winners or _leading(rankings))
     return Findings(
-        headline(evidence, standings, winners),
-        [measure(evidence, standing) for standing in standings],
-        left_out(evidence),
+        headline(samples, rankings, winners),
+        [measure(samples, ranking) for ranking in rankings],
+        left_out(samples),
         sentences[:MOST],
-        [*_notes(evidence, manifest)],
+        [*_notes(samples, manifest)],
     )
 
 
@@ -82,46 +81,46 @@ def short(metric: Metric) -> Markup:
     return name(metric.axis or (first if is_term else first.lower()) + rest)
 
 
-def best_in_all(standings: Sequence[Standing]) -> list[str]:
+def best_in_all(rankings: Sequence[Ranking]) -> list[str]:
     """Return the layerings that are best, or equal to the best, in all decided measures."""
-    told = [standing for standing in standings if standing.values]
-    if not told or any(standing.unclear for standing in told):
+    told = [ranking for ranking in rankings if ranking.values]
+    if not told or any(ranking.unclear for ranking in told):
         return []
-    return [x for x in told[0].leaders if all(x in standing.leaders for standing in told)]
+    return [x for x in told[0].leaders if all(x in ranking.leaders for ranking in told)]
 
 
-def _leading(standings: Sequence[Standing]) -> list[str]:
+def _leading(rankings: Sequence[Ranking]) -> list[str]:
     """Return the layering that is best, or equal to the best, in most measures; none if there is none."""
-    leads = Counter(x for standing in standings if standing.is_decided for x in standing.leaders)
+    leads = Counter(x for ranking in rankings if ranking.is_decided for x in ranking.leaders)
     return [x for x, _ in leads.most_common(1)]
 
 
-def headline(evidence: Evidence, standings: Sequence[Standing], winners: list[str]) -> Markup:
+def headline(samples: Samples, rankings: Sequence[Ranking], winners: list[str]) -> Markup:
     """Return the answer in a sentence."""
-    told = [standing for standing in standings if standing.values]
-    if len(evidence.names) == 1:
-        [who] = evidence.names
+    told = [ranking for ranking in rankings if ranking.values]
+    if len(samples.names) == 1:
+        [who] = samples.names
         parts = [
-            say("answer.alone.part", metric=short(metric), value=_value(metric, who, evidence, unit=True))
-            for metric in evidence.measures
+            say("answer.alone.part", metric=short(metric), value=_value(metric, who, samples, unit=True))
+            for metric in samples.measures
         ]
         return say("answer.alone", who=name(who), parts=joined(parts) if parts else name("–"))
-    complete = evidence.comparable
-    if len(complete) == 1 and evidence.whys:
+    complete = samples.comparable
+    if len(complete) == 1 and samples.whys:
         return say("answer.only", who=name(complete[0]))
-    unequal = [standing for standing in told if len(standing.leaders) < len(standing.values)]
-    if not complete and (not unequal or len(told) < len(standings)):
+    unequal = [ranking for ranking in told if len(ranking.leaders) < len(ranking.values)]
+    if not complete and (not unequal or len(told) < len(rankings)):
         return say("answer.none")
     if not unequal:
         return say(
-            "answer.equal.rest" if evidence.whys else "answer.equal",
-            metrics=joined([short(standing.metric) for standing in told]),
+            "answer.equal.rest" if samples.whys else "answer.equal",
+            metrics=joined([short(ranking.metric) for ranking in told]),
         )
     if winners:
         if len(told) == 1:
             return say("answer.one", who=joined(winners))
         return say("answer.all", who=joined(winners), n=figure(len(told), str(len(told)), "measures"))
-    clear = [standing for standing in unequal if not standing.unclear]
+    clear = [ranking for ranking in unequal if not ranking.unclear]
     best: dict[tuple[str, ...], list[Markup]] = {}
     for each in clear or unequal:
         best.setdefault((*each.leaders, *each.unclear), []).append(short(each.metric))
@@ -132,81 +131,81 @@ def headline(evidence: Evidence, standings: Sequence[Standing], winners: list[st
     return say("answer.split" if clear else "answer.unclear", parts=joined(parts, "; ", "; "))
 
 
-def measure(evidence: Evidence, standing: Standing) -> Finding:
+def measure(samples: Samples, ranking: Ranking) -> Finding:
     """Return the layerings on a metric of the question."""
-    metric, key = standing.metric, standing.metric.key
+    metric, key = ranking.metric, ranking.metric.key
     lead = Markup("{}:").format(name(metric.title))
-    words = ("lowest", "Highest") if standing.better == "lower" else ("highest", "Lowest")
+    words = ("lowest", "Highest") if ranking.better == "lower" else ("highest", "Lowest")
     text = Markup()
-    if standing.values:
-        every = len(standing.leaders) == len(evidence.names) > 2
-        who = Markup("all layerings") if every else joined(standing.leaders)
-        parts = {"who": who, "value": _range(standing, evidence)}
-        if standing.next is None:
-            text = say("measure.only" if len(standing.values) == 1 else "measure.equal", **parts)
-        elif standing.unclear:
-            others = joined(standing.unclear)
-            other = _value(metric, standing.unclear[0], evidence)
+    if ranking.values:
+        every = len(ranking.leaders) == len(samples.names) > 2
+        who = Markup("all layerings") if every else joined(ranking.leaders)
+        parts = {"who": who, "value": _range(ranking, samples)}
+        if ranking.next is None:
+            text = say("measure.only" if len(ranking.values) == 1 else "measure.equal", **parts)
+        elif ranking.unclear:
+            others = joined(ranking.unclear)
+            other = _value(metric, ranking.unclear[0], samples)
             text = say("measure.unclear", lowest=words[0], next=others, other=other, **parts)
         else:
-            level = [x for x, value in standing.values.items() if value == standing.next.base]
-            told = {"next": joined(level), "other": _value(metric, level[0], evidence)}
-            how = effect(evidence, standing.next, standing)
+            level = [x for x, value in ranking.values.items() if value == ranking.next.base]
+            told = {"next": joined(level), "other": _value(metric, level[0], samples)}
+            how = effect(samples, ranking.next, ranking)
             text = say("measure.best", lowest=words[0], effect=how, **told, **parts)
-        text += _others(evidence, standing, words[1])
+        text += _others(samples, ranking, words[1])
     return Finding(lead, capital(Markup(text.strip())), f"#answer-{key}".replace("_", "-"))
 
 
-def left_out(evidence: Evidence) -> Markup:
+def left_out(samples: Samples) -> Markup:
     """Return the layerings that are compared on deliveries alone, by reason; "" if there are none."""
     by_why: dict[str, list[str]] = {}
-    for x, why in evidence.whys.items():
+    for x, why in samples.whys.items():
         by_why.setdefault(why, []).append(x)
     parts = [say("left.part", who=joined(those), why=name(why)) for why, those in by_why.items()]
     return say("left", parts=joined(parts, "; ", "; ")) if parts else Markup()
 
 
-def _others(evidence: Evidence, standing: Standing, highest: str) -> Markup:
+def _others(samples: Samples, ranking: Ranking, highest: str) -> Markup:
     """Return the baseline and the worst, if they are not named yet."""
-    text, named = Markup(), {*standing.leaders, *standing.unclear}
-    if standing.next:
-        named |= {x for x, value in standing.values.items() if value == standing.next.base}
-    claim, worst = standing.baseline, list(standing.values)[-1]
+    text, named = Markup(), {*ranking.leaders, *ranking.unclear}
+    if ranking.next:
+        named |= {x for x, value in ranking.values.items() if value == ranking.next.base}
+    claim, worst = ranking.baseline, list(ranking.values)[-1]
     if claim and claim.other not in named:
         named.add(claim.other)
-        value = _value(standing.metric, claim.other, evidence)
+        value = _value(ranking.metric, claim.other, samples)
         text += say(
-            "measure.baseline", who=name(claim.other), value=value, effect=effect(evidence, claim, standing)
+            "measure.baseline", who=name(claim.other), value=value, effect=effect(samples, claim, ranking)
         )
     if worst not in named:
-        level = [x for x, value in standing.values.items() if value == standing.values[worst]]
-        value = _value(standing.metric, worst, evidence)
+        level = [x for x, value in ranking.values.items() if value == ranking.values[worst]]
+        value = _value(ranking.metric, worst, samples)
         text += say("measure.worst", highest=highest, who=joined(level), value=value)
     return text
 
 
-def _value(metric: Metric, layering: str, evidence: Evidence, *, unit: bool = False) -> Markup:
-    value = evidence.value(metric.key, layering)
+def _value(metric: Metric, layering: str, samples: Samples, *, unit: bool = False) -> Markup:
+    value = samples.value(metric.key, layering)
     if value is None:
         return name("–")
-    return amount(value, metric.unit if unit else "", "value", metric.key, layering, *evidence.place)
+    return amount(value, metric.unit if unit else "", "value", metric.key, layering, *samples.place)
 
 
-def _range(standing: Standing, evidence: Evidence) -> Markup:
+def _range(ranking: Ranking, samples: Samples) -> Markup:
     """Return the values of the leaders: one with its unit, or the first and the last."""
-    first, last = standing.leaders[0], standing.leaders[-1]
-    if pretty(standing.values[first]) == pretty(standing.values[last]):
-        return _value(standing.metric, first, evidence, unit=True)
-    low, high = _value(standing.metric, first, evidence), _value(standing.metric, last, evidence, unit=True)
+    first, last = ranking.leaders[0], ranking.leaders[-1]
+    if pretty(ranking.values[first]) == pretty(ranking.values[last]):
+        return _value(ranking.metric, first, samples, unit=True)
+    low, high = _value(ranking.metric, first, samples), _value(ranking.metric, last, samples, unit=True)
     return low + " to " + high
 
 
-def effect(evidence: Evidence, claim: Claim, standing: Standing) -> Markup:
+def effect(samples: Samples, claim: Claim, ranking: Ranking) -> Markup:
     """Return how much more, or less, the other one is: " (26 % more)", " (12 times as much)"; over seeds with
     its interval; "" where the best has none.
     """
-    of = ("effect", standing.metric.key, claim.best, claim.other, *evidence.place)
-    is_lower = standing.better == "lower"
+    of = ("effect", ranking.metric.key, claim.best, claim.other, *samples.place)
+    is_lower = ranking.better == "lower"
 
     def shown(worse: float, *of: object) -> Markup:
         if is_lower and claim.worse >= 1:
@@ -226,35 +225,31 @@ def effect(evidence: Evidence, claim: Claim, standing: Standing) -> Markup:
     return Markup(" ({})").format(say("interval", effect=text, low=low, high=high, n=n))
 
 
-def costs(evidence: Evidence, winners: list[str]) -> Iterator[Finding]:
+def costs(samples: Samples, winners: list[str]) -> Iterator[Finding]:
     """Yield what the answer costs: against the baseline, on the other axes, and the trade-offs."""
-    if (
-        winners
-        and evidence.baseline not in winners
-        and not {winners[0], evidence.baseline} & {*evidence.whys}
-    ):
-        yield _against_baseline(evidence, winners[0])
-    asked = {metric.key for metric in evidence.measures}
-    if winners and len(evidence.names) > 1:
+    if winners and samples.baseline not in winners and not {winners[0], samples.baseline} & {*samples.whys}:
+        yield _against_baseline(samples, winners[0])
+    asked = {metric.key for metric in samples.measures}
+    if winners and len(samples.names) > 1:
         parts = [
             part
             for key in COSTS
-            if key not in asked and (part := _cost(evidence, evidence.standing(_BY_KEY[key]), winners[0]))
+            if key not in asked and (part := _cost(samples, samples.ranking(BY_KEY[key]), winners[0]))
         ]
         if parts:
             yield Finding(say("cost", who=name(winners[0])), capital(joined(parts, "; ", "; ") + Markup(".")))
-    fronts = {pair: evidence.front(pair) for pair in FRONTS}
+    fronts = {pair: samples.front(pair) for pair in FRONTS}
     parts = [
         say(
             "front.part",
-            x=short(_BY_KEY[x]),
-            y=short(_BY_KEY[y]),
+            x=short(BY_KEY[x]),
+            y=short(BY_KEY[y]),
             who=_told(joined(front), "front", x, y, *front),
         )
         for (x, y), front in fronts.items()
         if front
     ]
-    if parts and len(evidence.comparable) > 1:
+    if parts and len(samples.comparable) > 1:
         yield Finding(say("front"), capital(joined(parts, "; ", "; ") + Markup(".")), "#trade")
 
 
@@ -263,59 +258,59 @@ def _told(names: Markup, *of: str) -> Markup:
     return Markup('<data data-of="{}">{}</data>').format(" ".join(of), names)
 
 
-def _cost(evidence: Evidence, standing: Standing, who: str) -> Markup | None:
-    metric = standing.metric
-    if who not in standing.values or len(standing.values) < 2:
+def _cost(samples: Samples, ranking: Ranking, who: str) -> Markup | None:
+    metric = ranking.metric
+    if who not in ranking.values or len(ranking.values) < 2:
         return None
-    parts = {"metric": short(metric), "value": _value(metric, who, evidence, unit=metric.unit in ("ms", "%"))}
-    best = next(iter(standing.values))
-    if who not in standing.leaders:
-        return say("cost.best", best=name(best), other=_value(metric, best, evidence), **parts)
-    if standing.next is None or len(standing.leaders) > 1 or standing.unclear:
+    parts = {"metric": short(metric), "value": _value(metric, who, samples, unit=metric.unit in ("ms", "%"))}
+    best = next(iter(ranking.values))
+    if who not in ranking.leaders:
+        return say("cost.best", best=name(best), other=_value(metric, best, samples), **parts)
+    if ranking.next is None or len(ranking.leaders) > 1 or ranking.unclear:
         return say("cost.equal", **parts)
     return say(
-        "cost.part", next=name(standing.next.other), effect=effect(evidence, standing.next, standing), **parts
+        "cost.part", next=name(ranking.next.other), effect=effect(samples, ranking.next, ranking), **parts
     )
 
 
-def _against_baseline(evidence: Evidence, who: str) -> Finding:
+def _against_baseline(samples: Samples, who: str) -> Finding:
     """Return in how many measures a layering is better than the baseline, and where it is worse."""
     better: list[Metric] = []
     worse: list[Metric] = []
     equal: list[Metric] = []
-    for metric in shown(METRICS, {*evidence.samples}, evidence.layerings):
-        standing = evidence.standing(metric)
-        if metric.axis and metric.better and who in standing.values and evidence.baseline in standing.values:
-            for one, other, found in ((who, evidence.baseline, better), (evidence.baseline, who, worse)):
-                claim = evidence.claim(metric, one, other, standing.better)
+    for metric in shown(METRICS, {*samples.by_run}, samples.layerings):
+        ranking = samples.ranking(metric)
+        if metric.axis and metric.better and who in ranking.values and samples.baseline in ranking.values:
+            for one, other, found in ((who, samples.baseline, better), (samples.baseline, who, worse)):
+                claim = samples.claim(metric, one, other, ranking.better)
                 if claim.verdict is Verdict.BETTER:
                     found.append(metric)
             if metric not in better + worse:
                 equal.append(metric)
     counts = {
-        what: figure(len(those), str(len(those)), "against", what, who, evidence.baseline)
+        what: figure(len(those), str(len(those)), "against", what, who, samples.baseline)
         for what, those in (("better", better), ("equal", equal), ("worse", worse))
     }
     n = len(better) + len(equal) + len(worse)
     where = Markup(" ({})").format(joined([short(metric) for metric in worse])) if worse else ""
     told = say(
         "cost.baseline.text",
-        n=figure(n, str(n), "against", "all", who, evidence.baseline),
+        n=figure(n, str(n), "against", "all", who, samples.baseline),
         where=where,
         **counts,
     )
-    return Finding(say("cost.baseline", who=name(who), first=name(evidence.baseline)), told)
+    return Finding(say("cost.baseline", who=name(who), first=name(samples.baseline)), told)
 
 
-def _wrong(evidence: Evidence, manifest: Manifest, witness: Witness) -> Iterator[Finding]:
+def _wrong(samples: Samples, manifest: Manifest, witness: Witness) -> Iterator[Finding]:
     """Yield what went wrong, the worst first; if nothing did, that."""
     found = [
-        *_behind(evidence, witness),
-        *_missing(evidence, manifest, witness),
-        *_forked(evidence, manifest, witness),
-        *_counts("twice", evidence),
-        *_counts("out_of_order", evidence),
-        *_errors(evidence, manifest, witness),
+        *_behind(samples, witness),
+        *_missing(samples, manifest, witness),
+        *_forked(samples, manifest, witness),
+        *_counts("twice", samples),
+        *_counts("out_of_order", samples),
+        *_errors(samples, manifest, witness),
     ]
     if not found:
         n = manifest.expected_deliveries
@@ -323,8 +318,8 @@ def _wrong(evidence: Evidence, manifest: Manifest, witness: Witness) -> Iterator
     yield from found
 
 
-def _behind(evidence: Evidence, witness: Witness) -> Iterator[Finding]:
-    rows = {x: [row for row in witness.keeping_up if row["layering"] == x] for x in evidence.names}
+def _behind(samples: Samples, witness: Witness) -> Iterator[Finding]:
+    rows = {x: [row for row in witness.keeping_up if row["layering"] == x] for x in samples.names}
     late = {x: [row for row in rows[x] if row["fell_behind"]] for x in rows}
     late = {x: those for x, those in late.items() if those}
     if late:
@@ -345,18 +340,18 @@ def _behind(evidence: Evidence, witness: Witness) -> Iterator[Finding]:
         yield Finding(say("wrong.cut", who=joined(cut)), say("wrong.cut.text", parts=joined(said)))
 
 
-def _missing(evidence: Evidence, manifest: Manifest, witness: Witness) -> Iterator[Finding]:
+def _missing(samples: Samples, manifest: Manifest, witness: Witness) -> Iterator[Finding]:
     """Yield the number of missing deliveries, where most are missing, and the first missing item there."""
     got = {(row["layering"], row["node"]): row["deliveries"] for row in witness.latency if row["node"] != ALL}
     lacking = {
         (x, node): lacks
-        for x in evidence.names
+        for x in samples.names
         for node, expected in manifest.workload.expected.items()
         if (lacks := expected - got.get((x, node), 0)) > 0
     }
     if not lacking:
         return
-    sums = {x: sum(n for (y, _), n in lacking.items() if y == x) for x in evidence.names}
+    sums = {x: sum(n for (y, _), n in lacking.items() if y == x) for x in samples.names}
     parts = [say("part", value=amount(n, "", "missing", x), who=name(x)) for x, n in sums.items() if n]
     expected = amount(manifest.expected_deliveries, "", "expected")
     text = say("wrong.missing.text", expected=expected, parts=joined(parts))
@@ -390,14 +385,14 @@ def _first_missing(manifest: Manifest, witness: Witness, layering: str, node: st
     return None
 
 
-def _forked(evidence: Evidence, manifest: Manifest, witness: Witness) -> Iterator[Finding]:
+def _forked(samples: Samples, manifest: Manifest, witness: Witness) -> Iterator[Finding]:
     if manifest.fork is None:
         return
-    asked = {metric.key for metric in evidence.measures}
+    asked = {metric.key for metric in samples.measures}
     if "beyond_fork" not in asked:
-        yield from _counts("beyond_fork", evidence, "wrong.beyond", "wrong.beyond.text")
+        yield from _counts("beyond_fork", samples, "wrong.beyond", "wrong.beyond.text")
     proved = {(row["layering"], row["node"]) for row in witness.incidents if row["event"] == "forked"}
-    without = {x: [n for n in manifest.workload.expected if (x, n) not in proved] for x in evidence.names}
+    without = {x: [n for n in manifest.workload.expected if (x, n) not in proved] for x in samples.names}
     by_nodes: dict[tuple[str, ...], list[str]] = {}
     for x, nodes in without.items():
         if nodes:
@@ -409,19 +404,19 @@ def _forked(evidence: Evidence, manifest: Manifest, witness: Witness) -> Iterato
         )
 
 
-def _counts(key: str, evidence: Evidence, lead: str = "", text: str = "wrong.counts") -> Iterator[Finding]:
+def _counts(key: str, samples: Samples, lead: str = "", text: str = "wrong.counts") -> Iterator[Finding]:
     """Yield the counts of a fault by layering, if there are any."""
-    counts = {x: value for x in evidence.names if (value := evidence.value(key, x))}
-    parts = [say("part", value=_value(_BY_KEY[key], x, evidence, unit=True), who=name(x)) for x in counts]
+    counts = {x: value for x in samples.names if (value := samples.value(key, x))}
+    parts = [say("part", value=_value(BY_KEY[key], x, samples, unit=True), who=name(x)) for x in counts]
     if parts:
         yield Finding(say(lead or f"wrong.{key}"), capital(say(text, parts=joined(parts))), "#trouble")
 
 
-def _errors(evidence: Evidence, manifest: Manifest, witness: Witness) -> Iterator[Finding]:
+def _errors(samples: Samples, manifest: Manifest, witness: Witness) -> Iterator[Finding]:
     errors = [
-        row for row in witness.incidents if row["event"] == "error" and row["layering"] in evidence.names
+        row for row in witness.incidents if row["event"] == "error" and row["layering"] in samples.names
     ]
-    for found in _counts("errors", evidence):
+    for found in _counts("errors", samples):
         text = found.text
         if errors:
             row = min(errors, key=lambda row: row["time"] - manifest.runs[row["layering"]].start_ns)
@@ -437,15 +432,15 @@ def _errors(evidence: Evidence, manifest: Manifest, witness: Witness) -> Iterato
         yield found._replace(text=text)
 
 
-def _notes(evidence: Evidence, manifest: Manifest) -> Iterator[Markup]:
+def _notes(samples: Samples, manifest: Manifest) -> Iterator[Markup]:
     yield say("note.run", seed=figure(manifest.seed, str(manifest.seed), "seed"))
-    for alias, those in evidence.names.items():
+    for alias, those in samples.names.items():
         if len(those) > 1:
             yield say("note.names", who=joined(those), name=name(alias))
-    counts = [evidence.value("delivered", x) or 0 for x in manifest.layerings]
-    if any(counts) and all(evidence.value("latency_p99", x) is None for x in manifest.layerings):
+    counts = [samples.value("delivered", x) or 0 for x in manifest.layerings]
+    if any(counts) and all(samples.value("latency_p99", x) is None for x in manifest.layerings):
         most = figure(max(counts), pretty(max(counts)), "most-delivered")
         yield say("note.tails", n=most, least=figure(_TAIL, str(_TAIL), "tail"))
     for x in manifest.layerings:
-        if dropped := evidence.value("capture_drops", x):
+        if dropped := samples.value("capture_drops", x):
             yield say("note.drops", who=name(x), n=amount(dropped, "frames", "value", "capture_drops", x))

@@ -6,8 +6,8 @@ from statistics import fmean
 
 from markupsafe import Markup, escape
 
-from analysis.metrics.catalogue import METRICS, WHOLE
-from analysis.metrics.claims import ALIKE, Evidence
+from analysis.metrics.catalogue import BY_KEY, WHOLE
+from analysis.metrics.claims import ALIKE, Samples
 from analysis.metrics.study import Estimate, Point, Study, unranked
 from analysis.report.words.findings import Finding, best_in_all, measure
 from analysis.report.words.findings import headline as of_run
@@ -24,7 +24,6 @@ _NAMED = 3
 """Maximum number of layerings, or settings, listed by name."""
 
 _LATENCY = "latency_p50"
-_METRICS = {metric.key: metric for metric in METRICS}
 
 
 def estimate_text(value: Estimate | None) -> str:
@@ -58,14 +57,14 @@ def headline(study: Study) -> Markup:
     best: Counter[str] = Counter()
     measures = 0
     for point in study.points:
-        evidence = Evidence.of_study(study, point)
-        standings = [evidence.standing(metric) for metric in evidence.measures]
-        measures = max(measures, len(standings))
-        winners = best_in_all(standings)
-        if len(study.points) == 1 and standings:
-            return of_run(evidence, standings, winners)
-        if all(standing.values for standing in standings):
-            best.update(x for winner in winners for x in evidence.names[winner])
+        samples = Samples.of_study(study, point)
+        rankings = [samples.ranking(metric) for metric in samples.measures]
+        measures = max(measures, len(rankings))
+        winners = best_in_all(rankings)
+        if len(study.points) == 1 and rankings:
+            return of_run(samples, rankings, winners)
+        if all(ranking.values for ranking in rankings):
+            best.update(x for winner in winners for x in samples.names[winner])
     n = len(study.points)
     count = figure(measures, str(measures), "measures")
     parts = [
@@ -148,7 +147,7 @@ def _networks(study: Study) -> Iterator[Finding]:
         return
     one, other = study.points
     for key in (_LATENCY, "bytes_per_item"):
-        metric = _METRICS[key]
+        metric = BY_KEY[key]
         said = []
         for layering in study.layerings:
             a, b = (study.samples.get((key, layering, point), {}) for point in (one, other))
@@ -172,23 +171,23 @@ def _measures(study: Study) -> Iterator[Finding]:
     """
     if len(study.layerings) < 2:
         return
-    evidence = {point: Evidence.of_study(study, point) for point in study.points}
-    asked = {metric.key: metric for each in evidence.values() for metric in each.measures}
+    samples = {point: Samples.of_study(study, point) for point in study.points}
+    asked = {metric.key: metric for each in samples.values() for metric in each.measures}
     for metric in asked.values():
         places: dict[tuple[str, ...], list[Point]] = {}
-        for point, each in evidence.items():
-            standing = each.standing(metric)
-            if standing.values:
+        for point, each in samples.items():
+            ranking = each.ranking(metric)
+            if ranking.values:
                 best, unclear = (
                     sorted(y for x in part for y in each.names[x])
-                    for part in (standing.leaders, standing.unclear)
+                    for part in (ranking.leaders, ranking.unclear)
                 )
                 places.setdefault((*best, "", *unclear), []).append(point)
         texts: list[Markup] = []
         lead: Markup | str = ""
         for points in sorted(places.values(), key=len, reverse=True)[:_NAMED]:
-            each = evidence[points[-1]]
-            lead, text, _ = measure(each, each.standing(metric))
+            each = samples[points[-1]]
+            lead, text, _ = measure(each, each.ranking(metric))
             where = escape(_upper(_at_points(study, points).strip()))
             if len(points) > 1:
                 where += escape(f" (figures: {point_words(study, points[-1])})")

@@ -13,7 +13,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from analysis.metrics.catalogue import METRICS, Metric
+from analysis.metrics.catalogue import BY_KEY, METRICS, Metric
 from analysis.run.keys import words
 from forwarder.strategies import STRATEGIES
 from forwarder.toml_file import read_toml
@@ -121,8 +121,7 @@ def describe_scenario(name: str) -> None:
         _print_text(scenario.about)
     if scenario.question is not None:
         console.print(Text.assemble(("\nthe question", "bold"), f"    {scenario.question.text}"))
-        by_key = {metric.key: metric for metric in METRICS}
-        _describe_metrics([by_key[key] for key in scenario.question.metrics])
+        _describe_metrics([BY_KEY[key] for key in scenario.question.metrics])
     print_synopsis(scenario, load)
     path = Path(name) if name.endswith(".toml") else name
     console.print(Text.assemble(("\nrun it", "bold"), f"    feednet run {path}"))

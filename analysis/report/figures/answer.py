@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from math import ceil, floor, log10
 
-from analysis.metrics.catalogue import METRICS
-from analysis.metrics.claims import FRONTS, Evidence, Standing
+from analysis.metrics.catalogue import BY_KEY
+from analysis.metrics.claims import FRONTS, Ranking, Samples
 from analysis.report.figures.plot import Figure, Menu, Spec, colour, figure, logarithmic, places, with_menus
 from analysis.report.words.numbers import pretty
 
@@ -14,32 +14,30 @@ _WIDE = 50
 _CHARACTER = 0.05
 """The part of the axis that a character of a label beyond the longest bar takes."""
 
-_BY_KEY = {metric.key: metric for metric in METRICS}
 
-
-def answers(evidence: Evidence, standings: Sequence[Standing]) -> list[Figure]:
+def answers(samples: Samples, rankings: Sequence[Ranking]) -> list[Figure]:
     """Return for each measure of the question the values of all layerings, the best first; those that are not
     compared come last, in grey.
     """
-    return [_answer(evidence, standing) for standing in standings]
+    return [_answer(samples, ranking) for ranking in rankings]
 
 
-def _answer(evidence: Evidence, standing: Standing) -> Figure:
-    metric = standing.metric
-    known = dict(standing.values)
-    known |= {x: value for x in standing.left if (value := evidence.value(metric.key, x)) is not None}
-    place_of = places(evidence.layerings)
+def _answer(samples: Samples, ranking: Ranking) -> Figure:
+    metric = ranking.metric
+    known = dict(ranking.values)
+    known |= {x: value for x in ranking.left if (value := samples.value(metric.key, x)) is not None}
+    place_of = places(samples.layerings)
     least, most = min(known.values(), default=0), max(known.values(), default=0)
     is_wide = least > 0 and most >= _WIDE * least
     data: list[Spec] = []
     for x, value in known.items():
-        shade = "--rule" if x in standing.left else colour(place_of[x])
+        shade = "--rule" if x in ranking.left else colour(place_of[x])
         common = {
             "name": x,
             "meta": place_of[x],
             "y": [x],
             "x": [value],
-            "text": [f"{pretty(value)}{' *' if x in standing.left else ''}"],
+            "text": [f"{pretty(value)}{' *' if x in ranking.left else ''}"],
             "cliponaxis": False,
             "hovertemplate": f"{x}: {pretty(value)} {metric.unit}<extra></extra>",
         }
@@ -67,30 +65,30 @@ def _answer(evidence: Evidence, standing: Standing) -> Figure:
         "bargap": 0.3,
         "height": 62 + 21 * max(len(known), 2),
         "xaxis": {
-            "title": {"text": f"{metric.unit}{note}, {standing.better} is better", "font": {"size": 11}},
+            "title": {"text": f"{metric.unit}{note}, {ranking.better} is better", "font": {"size": 11}},
             "nticks": 4,
             "tickangle": 0,
             **scale,
         },
         "yaxis": {"autorange": "reversed", "type": "category", "automargin": True, "dtick": 1},
     }
-    text = f"A bar for each layering: {metric.title}, {metric.unit}; {standing.better} is better"
+    text = f"A bar for each layering: {metric.title}, {metric.unit}; {ranking.better} is better"
     place = f"answer-{metric.key}".replace("_", "-")
     return figure(place, metric.title, text, data, layout, ("layering", "of", metric.unit))
 
 
-def trade(evidence: Evidence) -> Figure | None:
+def trade(samples: Samples) -> Figure | None:
     """Return median latency over bytes and over state, a mark for each comparable layering, and the Pareto
     front as a line; None if fewer than two are comparable.
     """
-    pairs = {_BY_KEY[pair[1]].axis: pair for pair in FRONTS if evidence.front(pair)}
-    if not pairs or len(evidence.comparable) < 2:
+    pairs = {BY_KEY[pair[1]].axis: pair for pair in FRONTS if samples.front(pair)}
+    if not pairs or len(samples.comparable) < 2:
         return None
 
     def draw(against: str) -> tuple[list[Spec], Spec]:
         pair = pairs[against]
-        front = evidence.front(pair)
-        points = {x: [evidence.value(key, x) for key in pair] for x in evidence.comparable}
+        front = samples.front(pair)
+        points = {x: [samples.value(key, x) for key in pair] for x in samples.comparable}
         points = {x: values for x, values in points.items() if None not in values}
         line = {
             "type": "scatter",
@@ -114,10 +112,10 @@ def trade(evidence: Evidence) -> Figure | None:
                 "cliponaxis": False,
                 "marker": {"color": colour(place), "size": 11 if x in front else 7, "symbol": place},
             }
-            for x, place in places(evidence.layerings).items()
+            for x, place in places(samples.layerings).items()
             if x in points
         ]
-        x_axis, y_axis = (_BY_KEY[key] for key in reversed(pair))
+        x_axis, y_axis = (BY_KEY[key] for key in reversed(pair))
         return [line, *marks], {
             "xaxis": {"title": {"text": f"{x_axis.title}, {x_axis.unit}"}, **_room(marks, "x")},
             "yaxis": {"title": {"text": f"{y_axis.title}, {y_axis.unit}"}, **_room(marks, "y")},
