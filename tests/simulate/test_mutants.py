@@ -44,11 +44,11 @@ CAUGHT_BY = {
 """Saved stories and seeds that are played first, as the search takes long: few stories meet these bugs, and
 one of those before is a storm of frames under them."""
 COSTS = {
-    "checks not made": 702036,
+    "checks not made": 702373,
     "demand not made": 702280,
     "demand not met": 702280,
     "demand not passed on": 702280,
-    "notice not repeated": 702410,
+    "notice not repeated": 702503,
     "probes never rarer": "too-short-to-find-out-silence",
     "refused in step": 201398,
     "renewals that the holder alone believes": "answers-after-the-time-out",

@@ -20,7 +20,7 @@ from testbed.layerings.registry import LAYERINGS
         ("dissect --install", "--install has no effect without --wireshark-plugin"),
         ("dissect --wireshark-plugin x.pcap", "has no effect with --wireshark-plugin"),
         ("dissect --wireshark-plugin --packet 3", "--packet has no effect with --wireshark-plugin"),
-        ("describe nothing", "nothing: neither a scenario, nor a layering, nor a key"),
+        ("describe nothing", "nothing: no scenario, layering, key or metric has this name"),
     ],
 )
 def test_an_option_without_effect_is_refused(arguments, said):
