@@ -158,11 +158,7 @@ class Samples:
         for metric in METRICS:
             if metric.better or metric.key in self.asked.metrics:
                 one, other = self.value(metric.key, a), self.value(metric.key, b)
-                if one is None or other is None or metric.group == DELIVERY:
-                    is_same = one == other
-                else:
-                    is_same = abs(one - other) <= ALIKE * max(abs(one), abs(other))
-                if not is_same:
+                if one != other and (metric.group == DELIVERY or not alike(one, other)):
                     return False
         return True
 
@@ -179,6 +175,11 @@ class Samples:
     def baseline(self) -> str:
         """The name of the first layering."""
         return next(iter(self.names))
+
+    @cached_property
+    def rankings(self) -> list[Ranking]:
+        """The layerings on each of the measures."""
+        return [self.ranking(metric) for metric in self.measures]
 
     def ranking(self, metric: Metric) -> Ranking:
         """Return the layerings on a metric."""
@@ -237,6 +238,11 @@ class Samples:
             if not any(c <= a and d <= b and (c < a or d < b) for c, d in points.values())
         ]
         return sorted(front, key=points.__getitem__)
+
+
+def alike(one: float | None, other: float | None) -> bool:
+    """Return whether two known values differ by at most ALIKE."""
+    return one is not None and other is not None and abs(one - other) <= ALIKE * max(abs(one), abs(other))
 
 
 def _family(layering: str) -> str:

@@ -15,7 +15,7 @@ from analysis.decode.protocols.registry import framed
 from analysis.files import Rows
 from analysis.metrics.aggregates import ratio
 from analysis.metrics.catalogue import METRICS, Metric, is_time, shown
-from analysis.metrics.claims import ALIKE, Samples
+from analysis.metrics.claims import Samples, alike
 from analysis.report.figures import answer, delay, logs, replication, state, tiny, wire
 from analysis.report.figures.journey import journey_data
 from analysis.report.figures.plot import Figure
@@ -160,9 +160,8 @@ def _plots(given: _ReportInputs) -> tuple[dict[str, list[Figure]], int]:
     """Return the figures by section, and the number of nodes omitted from those of state."""
     manifest, tables = given.manifest, given.tables
     of_state, hidden = _state_plots(given)
-    rankings = [given.samples.ranking(metric) for metric in given.samples.measures]
     sections: dict[str, list[Figure | None]] = {
-        "answer": [*answer.answers(given.samples, rankings)],
+        "answer": [*answer.answers(given.samples)],
         "trade": [answer.trade(given.samples)],
         "state": of_state,
         "latency": [
@@ -324,7 +323,7 @@ def _compared_rows(comparison: Rows, samples: Samples, manifest: Manifest) -> It
             if cell["value"] is not None and not why
         ]
         best = None
-        if metric.better and known and not _alike(min(known), max(known)):
+        if metric.better and known and not alike(min(known), max(known)):
             best = min(known) if metric.better == "lower" else max(known)
         ratios = [cell["ratio"] for cell in row[1:]]
         yield ComparedRow(
@@ -334,18 +333,13 @@ def _compared_rows(comparison: Rows, samples: Samples, manifest: Manifest) -> It
             [
                 Cell(
                     pretty(cell["value"]) if cell["value"] is not None or not why else "too few",
-                    _alike(cell["value"], best) and not why,
+                    alike(cell["value"], best) and not why,
                     why,
                 )
                 for cell, why in zip(row, whys, strict=True)
             ],
             [f"\N{MULTIPLICATION SIGN}{NARROW_SPACE}{pretty(ratio)}" if ratio else "" for ratio in ratios],
         )
-
-
-def _alike(value: float | None, best: float | None) -> bool:
-    """Return whether a value shares the mark of the best."""
-    return value is not None and best is not None and abs(value - best) <= ALIKE * max(abs(value), abs(best))
 
 
 def _carried(

@@ -211,10 +211,11 @@ class Neighbours:
         for face in held - now_held:
             self._drop(face, self.of(face).held, entry)
         for face in granted - now_granted:
-            self._drop(face, self.of(face).granted, entry)
-            # That a range is spent or ended is no news: whoever misses its items asks for them.
-            self.of(face).notices.pop(entry.reference, None)
-            self.of(face).pending_notices.pop(entry.reference, None)
+            neighbour = self.of(face)
+            self._drop(face, neighbour.granted, entry)
+            # That a range is spent or ended is no news: a holder that misses its items asks for them.
+            neighbour.notices.pop(entry.reference, None)
+            neighbour.pending_notices.pop(entry.reference, None)
         for face in now_held - held:
             self.of(face).held[entry.reference] = entry
             self._schedule(self.of(face))

@@ -148,9 +148,7 @@ class Producer:
             self._own = self._issued(known.number + 1)
 
     def _tell(self, limit: int, first: int | None, known: Evidence | None) -> None:
-        evidence = self.evidence
-        if evidence is not None and known is not None and known.hops and known.number == evidence.number:
-            evidence = evidence.bare  # it holds the number's proof
+        evidence = None if self.evidence is None else self.evidence.shown_to(known)
         state = make_feed_state(self.feed, tip=self._tip(), limit=limit, first=first, evidence=evidence)
         self._outputs.append(state)
 

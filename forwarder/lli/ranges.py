@@ -59,14 +59,8 @@ class Range:
         self.paced_until = 0
 
     def shown(self) -> Evidence | None:
-        """Return the evidence as sent: without its proof if the downstream holds that number already.
-
-        A Known of no hops asks for a number above it, and is not held.
-        """
-        known = self.known
-        if self.told is not None and known is not None and known.hops and known.number == self.told.number:
-            return self.told.bare
-        return self.told
+        """Return the evidence as it is sent to the downstream."""
+        return None if self.told is None else self.told.shown_to(self.known)
 
     @property
     def wanted(self) -> int:

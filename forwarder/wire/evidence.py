@@ -51,6 +51,13 @@ class Evidence(NamedTuple):
         """The same without its proof."""
         return Evidence(self.number, self.hops)
 
+    def shown_to(self, known: "Evidence | None") -> "Evidence":
+        """Return it as it is sent to a node with this Known: without its proof if that holds the number.
+
+        A Known of no hops asks for a number above it, and is not held.
+        """
+        return self.bare if known is not None and known.hops and known.number == self.number else self
+
     def is_believable(self, known: "Evidence | None") -> bool:
         """Return whether its number's lead over known evidence is believable."""
         return self.number <= (_MOST_FIRST if known is None else known.number + MOST_LEAP)

@@ -1,6 +1,5 @@
 """The figures of the answer: a row of bars for each measure of the question, and trade-offs."""
 
-from collections.abc import Sequence
 from math import ceil, floor, log10
 
 from analysis.metrics.catalogue import BY_KEY
@@ -15,11 +14,11 @@ _CHARACTER = 0.05
 """The part of the axis that a character of a label beyond the longest bar takes."""
 
 
-def answers(samples: Samples, rankings: Sequence[Ranking]) -> list[Figure]:
+def answers(samples: Samples) -> list[Figure]:
     """Return for each measure of the question the values of all layerings, the best first; those that are not
     compared come last, in grey.
     """
-    return [_answer(samples, ranking) for ranking in rankings]
+    return [_answer(samples, ranking) for ranking in samples.rankings]
 
 
 def _answer(samples: Samples, ranking: Ranking) -> Figure:

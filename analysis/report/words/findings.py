@@ -61,7 +61,7 @@ class Witness(NamedTuple):
 
 def findings(samples: Samples, manifest: Manifest, witness: Witness) -> Findings:
     """Return the findings of a run."""
-    rankings = [samples.ranking(metric) for metric in samples.measures]
+    rankings = samples.rankings
     winners = best_in_all(rankings)
     sentences = [*_wrong(samples, manifest, witness)][: MOST - 2]
     sentences += costs(samples, winners or _leading(rankings))

@@ -7,7 +7,7 @@ from statistics import fmean
 from markupsafe import Markup, escape
 
 from analysis.metrics.catalogue import BY_KEY, WHOLE
-from analysis.metrics.claims import ALIKE, Samples
+from analysis.metrics.claims import ALIKE, Samples, alike
 from analysis.metrics.study import Estimate, Point, Study, unranked
 from analysis.report.words.findings import Finding, best_in_all, measure
 from analysis.report.words.findings import headline as of_run
@@ -58,7 +58,7 @@ def headline(study: Study) -> Markup:
     measures = 0
     for point in study.points:
         samples = Samples.of_study(study, point)
-        rankings = [samples.ranking(metric) for metric in samples.measures]
+        rankings = samples.rankings
         measures = max(measures, len(rankings))
         winners = best_in_all(rankings)
         if len(study.points) == 1 and rankings:
@@ -154,11 +154,7 @@ def _networks(study: Study) -> Iterator[Finding]:
             both = {seed for seed, _ in a} & {seed for seed, _ in b}
             if both:
                 was, became = (fmean(v for (seed, _), v in x.items() if seed in both) for x in (a, b))
-                how = (
-                    "about the same"
-                    if abs(became - was) <= ALIKE * max(became, was)
-                    else compared(became, was, "less", "more")
-                )
+                how = "about the same" if alike(became, was) else compared(became, was, "less", "more")
                 figures = f"{with_unit(became, metric.unit)}, not {with_unit(was, metric.unit)}"
                 said.append(f"{layering} {how} ({figures})")
         if said:
