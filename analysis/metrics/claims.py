@@ -120,14 +120,17 @@ class Samples:
         )
 
     @classmethod
-    def of_study(cls, study: Study, point: StudyPoint) -> "Samples":
-        """Return the samples of a study's point."""
-        return cls(
-            study.layerings,
-            {(key, x): values for (key, x, at), values in study.samples.items() if at == point},
-            study.question,
-            (study.points.index(point),),
-        )
+    def by_point(cls, study: Study) -> "dict[StudyPoint, Samples]":
+        """Return the samples of a study at each of its points."""
+        found: dict[StudyPoint, dict[tuple[str, str], Mapping[Sample, float]]] = {
+            point: {} for point in study.points
+        }
+        for (key, x, point), values in study.samples.items():
+            found[point][key, x] = values
+        return {
+            point: cls(study.layerings, values, study.question, (place,))
+            for place, (point, values) in enumerate(found.items())
+        }
 
     def value(self, key: str, layering: str) -> float | None:
         """Return the mean of a metric; None if it is unknown."""

@@ -7,7 +7,6 @@ from statistics import median
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from analysis.columns.samples import TAILS
 from analysis.columns.values import ALL, OUTCOMES
@@ -15,13 +14,14 @@ from analysis.decode.protocols.registry import framed
 from analysis.files import Rows
 from analysis.metrics.aggregates import ratio
 from analysis.metrics.catalogue import METRICS, Metric, is_time, shown
-from analysis.metrics.claims import Samples, alike
+from analysis.metrics.claims import Samples
+from analysis.metrics.run.incidents import errors, forks
 from analysis.report.figures import answer, delay, logs, replication, state, tiny, wire
 from analysis.report.figures.journey import journey_data
 from analysis.report.figures.plot import Figure
 from analysis.report.figures.topology import draw, loads
 from analysis.report.page import page
-from analysis.report.words.findings import Witness, findings
+from analysis.report.words.findings import Outcome, findings
 from analysis.report.words.numbers import NARROW_SPACE, duration, pretty
 from analysis.run.keys import value_words, words
 from analysis.run.manifest import Manifest, Run
@@ -104,6 +104,14 @@ class _ReportInputs:
 def render(manifest: Manifest, tables: Tables) -> str:
     """Return the page."""
     given = _ReportInputs(manifest, tables)
+    deliveries, incidents = tables.table("deliveries"), tables["incidents"]
+    outcome = Outcome(
+        tables["keeping_up"],
+        tables["latency_quantiles"],
+        [*errors(incidents, manifest)],
+        [*forks(incidents, deliveries, manifest)],
+        deliveries,
+    )
     drawing = draw(manifest)
     plots, hidden = _plots(given)
     data = {
@@ -112,8 +120,7 @@ def render(manifest: Manifest, tables: Tables) -> str:
         )
     }
     if given.with_pits.layerings:
-        journeys, deliveries = tables.table("journeys"), tables.table("deliveries")
-        data["journeys"] = journey_data(journeys, deliveries, given.with_pits)
+        data["journeys"] = journey_data(tables.table("journeys"), deliveries, given.with_pits)
     return page(
         "run.html",
         [item for group in plots.values() for item in group],
@@ -122,7 +129,7 @@ def render(manifest: Manifest, tables: Tables) -> str:
         name=manifest.scenario,
         title=manifest.title or manifest.scenario,
         layerings=manifest.layerings,
-        findings=findings(given.samples, manifest, _witness(tables)),
+        findings=findings(given.samples, manifest, outcome),
         rows=list(_compared_rows(tables["comparison"], given.samples, manifest)),
         has_ratios=len(manifest.layerings) <= MOST_RATIOS,
         times=_times(manifest),
@@ -130,8 +137,8 @@ def render(manifest: Manifest, tables: Tables) -> str:
         strategy=_strategy(manifest),
         replaced=_replaced(manifest),
         faults=[row for row in tables["faults"] if any(row[name] for name in FAULTS)],
-        errors=list(_errors(tables["incidents"], manifest)),
-        forks=list(_forks(tables, manifest)),
+        errors=outcome.errors,
+        forks=outcome.forks,
         drawing=drawing,
         at_most=list(_at_most(manifest)),
         link_frames=[
@@ -264,50 +271,6 @@ def _link_row(row: dict[str, Any]) -> LinkRow:
     return LinkRow(row["layering"], way, row["frames"], [lost, in_a_row, *others])
 
 
-def _witness(tables: Tables) -> Witness:
-    keeping_up, latency, incidents = (
-        tables[name] for name in ("keeping_up", "latency_quantiles", "incidents")
-    )
-    return Witness(keeping_up, latency, incidents, tables.table("deliveries"))
-
-
-def _errors(incidents: Rows, manifest: Manifest) -> Iterator[dict[str, Any]]:
-    """Yield the errors that applications got: layering, node, detail, times, and the first one's time, s."""
-    found: dict[tuple[str, str, str], list[int]] = {}
-    for row in incidents:
-        if row["event"] == "error":
-            key = (row["layering"], row["node"], row["detail"] or "error")
-            found.setdefault(key, []).append(row["time"] - manifest.runs[row["layering"]].start_ns)
-    for (layering, node, detail), times in found.items():
-        yield {"layering": layering, "node": node, "detail": detail, "times": len(times)} | {
-            "first": min(times) / 1e9
-        }
-
-
-def _forks(tables: Tables, manifest: Manifest) -> Iterator[dict[str, Any]]:
-    """Yield for each subscriber of a forked feed: the items that it took after the fork, the first one's
-    time, and that of the proof, s into the run; None for never.
-    """
-    if manifest.fork is None:
-        return
-    fork, table = manifest.fork, tables.table("deliveries")
-    is_beyond = pc.and_(pc.equal(table["feed"], fork.feed), pc.greater(table["seq"], fork.after))
-    taken: dict[tuple[str, str], list[int]] = {}
-    for row in table.filter(is_beyond).select(["layering", "node", "delivered"]).to_pylist():
-        taken.setdefault((row["layering"], row["node"]), []).append(row["delivered"])
-    proofs = {
-        (row["layering"], row["node"]): row["time"] for row in tables["incidents"] if row["event"] == "forked"
-    }
-    for layering in manifest.layerings:
-        start = manifest.runs[layering].start_ns
-        for node in manifest.workload.expected:
-            times, proof = taken.get((layering, node), []), proofs.get((layering, node))
-            yield {"layering": layering, "node": node, "taken": len(times)} | {
-                "first": (min(times) - start) / 1e9 if times else None,
-                "proof": None if proof is None else (proof - start) / 1e9,
-            }
-
-
 def _compared_rows(comparison: Rows, samples: Samples, manifest: Manifest) -> Iterator[ComparedRow]:
     cells = {(row["metric"], row["layering"]): row for row in comparison}
     values = {place: cell["value"] for place, cell in cells.items()}
@@ -317,14 +280,9 @@ def _compared_rows(comparison: Rows, samples: Samples, manifest: Manifest) -> It
         whys = [_why(metric, cell["layering"], values, samples.whys) for cell in row]
         if all(cell["value"] is None for cell in row) and not any(whys):
             continue
-        known = [
-            cell["value"]
-            for cell, why in zip(row, whys, strict=True)
-            if cell["value"] is not None and not why
-        ]
-        best = None
-        if metric.better and known and not alike(min(known), max(known)):
-            best = min(known) if metric.better == "lower" else max(known)
+        ranking = samples.ranking(metric)
+        is_even = not metric.better or len(ranking.leaders) == len(ranking.values)
+        best = [] if is_even else [x for name in ranking.leaders for x in samples.names[name]]
         ratios = [cell["ratio"] for cell in row[1:]]
         yield ComparedRow(
             metric.group,
@@ -333,7 +291,7 @@ def _compared_rows(comparison: Rows, samples: Samples, manifest: Manifest) -> It
             [
                 Cell(
                     pretty(cell["value"]) if cell["value"] is not None or not why else "too few",
-                    alike(cell["value"], best) and not why,
+                    cell["layering"] in best,
                     why,
                 )
                 for cell, why in zip(row, whys, strict=True)

@@ -9,7 +9,7 @@ from analysis.metrics.study import CONFIDENCE, EXTRA, Point, Study, has_star, st
 from analysis.report.figures.study import MOST_BANDS, overview, panels, stroke
 from analysis.report.page import page as render_page
 from analysis.report.words.numbers import pretty, with_unit
-from analysis.report.words.study import caveats, estimate_text, findings, headline, point_words
+from analysis.report.words.study import StudyWords, caveats, estimate_text, point_words
 from analysis.run.keys import NET, VERSION, value_words, words
 
 _TABLED_RATIOS = ("latency_ratio_p50", "wire_ratio")
@@ -31,6 +31,7 @@ def render_study(study: Study) -> str:
     shown, every = studied(study), studied(study, METRICS)
     # The first metric, the share delivered, rarely interests by layering.
     apart = sorted(shown, key=lambda metric: metric.key != "latency_p50")
+    said = StudyWords(study)
     figures, alone = [overview(study, metric) for metric in shown], panels(study, apart)
     return render_page(
         "study.html",
@@ -54,8 +55,8 @@ def render_study(study: Study) -> str:
         ],
         heads=[point_words(study, Point(x)) for x in study.xs],
         rows=lambda metric: list(_rows(study, metric)),
-        headline=headline(study),
-        findings=findings(study),
+        headline=said.headline(),
+        findings=said.findings(),
         caveats=list(caveats(study)),
         judged=[
             (each, pretty(each.emulated), pretty(each.real), difference_text(each))

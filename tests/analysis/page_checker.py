@@ -118,14 +118,14 @@ class Tables:
         rows = self.rows("keeping_up")
         return [row for row in rows if row["layering"] == layering and node in ("", row["node"])]
 
-    def first_error(self, layering: str) -> int:
-        """Return when the first error was reported, ns into the run."""
+    def first_error(self, layering: str) -> float:
+        """Return when the first error was reported, s into the run."""
         times = [
             row["time"]
             for row in self.rows("incidents")
             if (row["event"], row["layering"]) == ("error", layering)
         ]
-        return min(times) - self.manifest.runs[layering].start_ns
+        return (min(times) - self.manifest.runs[layering].start_ns) / 1e9
 
 
 def expected_value(tables: Tables, of: list[str]) -> float | None:
@@ -193,7 +193,7 @@ def _is_rounded(told: Told, wanted: float) -> bool:
         return isclose(number, wanted, rel_tol=0.06)
     for unit, size in (("min", 60), ("ms", 1e-3), ("µs", 1e-6), ("s", 1)):
         if told.of[0] in ("quarter", "first-error") and told.text.endswith(unit):
-            return isclose(number * size, wanted * (1e-3 if told.of[0] == "quarter" else 1e-9), rel_tol=0.006)
+            return isclose(number * size, wanted * (1e-3 if told.of[0] == "quarter" else 1), rel_tol=0.006)
     return isclose(number, wanted, rel_tol=0.006, abs_tol=1e-9)
 
 

@@ -20,8 +20,9 @@ from test_report import (
 
 from analysis.metrics.catalogue import BY_KEY
 from analysis.metrics.claims import Samples, Verdict
+from analysis.metrics.run.incidents import errors, forks
 from analysis.report.run import render
-from analysis.report.words.findings import Witness, findings
+from analysis.report.words.findings import Outcome, findings
 from analysis.report.words.numbers import NARROW_SPACE
 from analysis.report.words.sentences import SENTENCES, capital, joined, plain, say
 from analysis.run.manifest import Question
@@ -36,11 +37,12 @@ def samples_of(comparison, layerings=("poll", "lli"), **question):
     return Samples.of_run(comparison, layerings, asked)
 
 
-def found(comparison, made=None, **witness):
+def found(comparison, made=None, *, keeping_up=(), latency=None, incidents=(), deliveries=None):
     made = made or made_manifest()
-    empty = pa.Table.from_pylist([], DELIVERIES)
-    rows = {"keeping_up": [], "latency": made_latency(made), "incidents": [], "deliveries": empty} | witness
-    return findings(samples_of(comparison, made.layerings), made, Witness(**rows))
+    got = pa.Table.from_pylist([], DELIVERIES) if deliveries is None else deliveries
+    reported, forked = [*errors(incidents, made)], [*forks(incidents, got, made)]
+    outcome = Outcome(keeping_up, latency or made_latency(made), reported, forked, got)
+    return findings(samples_of(comparison, made.layerings), made, outcome)
 
 
 def made_latency(made, **lacks):
@@ -208,6 +210,21 @@ def test_what_went_wrong_comes_first_with_node_time_and_cause():
         "250 ms into the run.",
     ]
     assert told.sentences[2].address == "#journey=poll/0/2/s"
+
+
+def test_the_first_missing_item_is_one_that_was_due():
+    late = [
+        (x, n) for x, first in (("poll", 2), ("lli", 2)) for n in range(first, 4) if (x, n) != ("poll", 3)
+    ]
+    came = [{"layering": x, "node": "s", "feed": FEED_URI, "seq": n} for x, n in late]
+    made = made_manifest()
+    told = found(
+        made_comparison(delivered_share=(50.0, 100.0)),
+        latency=made_latency(made, poll=1),
+        deliveries=pa.Table.from_pylist(came, pa.schema(list(DELIVERIES)[:4])),
+    )
+    [missing] = [each for each in told.sentences if each.lead == say("wrong.missing")]
+    assert missing.address == "#journey=poll/0/3/s"  # nobody got item 1: the subscriber came after it
 
 
 def test_subscribers_without_a_proof_of_the_fork_are_named():

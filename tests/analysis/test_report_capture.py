@@ -500,15 +500,15 @@ def plain(page):
 
 def test_findings_are_told_in_words(page):
     text = plain(page)
-    assert "of the bytes, 50 % are what applications sent" in text
+    assert "50 % of the bytes are data of applications" in text
     assert "half of all answers came within 31 ms (n = 2)" in text
-    assert "of the Interests, 33.3 % got none while they were alive; /b has 100 % of them" in text
-    assert "of the Interests, 25 % repeat one that had no answer yet" in text
-    assert "that of c peaked at 2 entries, 85 ms into the capture" in text
+    assert "33.3 % of the Interests got no answer in their lifetime; /b has 100 % of them" in text
+    assert "25 % of the Interests repeat one that had no answer yet" in text
+    assert "c held at most 2 entries, 85 ms into the capture" in text
     assert "half of all PIT entries lived less than 32 ms; 50 % open, 50 % satisfied" in text
-    assert "of the PIT entries, 33.3 % were asked for by more than one neighbour" in text
-    assert "1 of them kept 1 subscription, 1 item for each. 3 extended a range" in text
-    assert "1 feed, 1 item; every node that follows one has its newest item" in text
+    assert "33.3 % of the PIT entries had Interests from several neighbours" in text
+    assert "1 of them kept 1 subscription, 1 item for each. 3 extended an earlier range" in text
+    assert "1 feed, 1 item; every subscriber has the newest item" in text
 
 
 def test_what_is_wrong_with_captures_is_said(page):

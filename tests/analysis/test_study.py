@@ -18,7 +18,7 @@ from analysis.report.figures.plot import places
 from analysis.report.study import render_study
 from analysis.report.words.numbers import NARROW_SPACE
 from analysis.report.words.sentences import plain as without_markup
-from analysis.report.words.study import estimate_text, findings
+from analysis.report.words.study import StudyWords, estimate_text
 from analysis.run.keys import LOSS
 from analysis.run.manifest import Question, Run
 from analysis.run.settings import flattened, loss_of
@@ -256,9 +256,9 @@ def test_repeated_runs_are_drawn_with_their_intervals():
 
 def test_what_did_not_arrive_is_told():
     whole = records({0: (100.0, 100.0), 5: (100.0, 90.0)}, key=LOSS, metric="delivered_share")
-    page = plain(render_study(study("s", "S", whole)))
-    assert "At their worst: poll 95 ± 64 % at 5 %." in page
-    assert "Those with a star are not ranked: poll at 5 % (delivered 95 %)." in page
+    page = plain(without_markup(render_study(study("s", "S", whole))))
+    assert "Lowest: poll 95 ± 64 % at 5 %." in page
+    assert "Those with a star are not compared: poll at 5 % (delivered 95 %)." in page
     assert "<strong>Everything arrived.</strong>" in render_study(study("s", "S", whole[:2]))
 
 
@@ -417,6 +417,10 @@ def test_of_many_layerings_each_has_its_band_in_a_plot_of_its_own():
     assert not [name for name in few if name.startswith("panel-")]
 
 
+def findings(compared):
+    return StudyWords(compared).findings()
+
+
 def said(told):
     """Return findings as plain text."""
     return [plain(without_markup(f"{finding.lead} {finding.text}")) for finding in told]
@@ -473,9 +477,10 @@ def test_the_emulator_and_mininet_are_compared_over_the_seeds_that_both_ran_with
     emulated = records({"emulator": (10.0, 30.0)}, key="net")
     mininet = records({"Mininet (relay)": (15.0,)}, key="net")
     again = [mininet[0]._replace(began_ns=5, values={"latency_p50": 25.0})]
-    (told,) = findings(study("s", "S", emulated + mininet + again))
-    assert told.lead == "Median latency, Mininet (relay) against emulator:"
-    assert told.text == f"poll 2 times more (20{NARROW_SPACE}ms, not 10{NARROW_SPACE}ms)."
+    told = findings(study("s", "S", emulated + mininet + again))
+    assert said(told) == [
+        "Median latency, Mininet (relay) against emulator: poll 2 times more (20 ms, not 10 ms)."
+    ]
 
 
 def test_with_two_networks_each_plot_offers_both_and_findings_stay_short():
@@ -499,5 +504,5 @@ def test_what_did_not_keep_up_is_starred_and_named():
     )
     page = render_study(got)
     assert page.count('<td class="number starred">10</td>') == 1
-    assert "poll at 5 % (fell behind)." in plain(page)
+    assert "poll at 5 % (fell behind)." in plain(without_markup(page))
     assert "  poll                                     10  10*\n" in study_text(got)

@@ -4,6 +4,8 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from markupsafe import Markup, escape
+
 from analysis.columns.values import ALL, layer_name
 from analysis.decode.protocols.registry import in_datagrams
 from analysis.files import Rows
@@ -11,6 +13,7 @@ from analysis.report.capture.endpoints import Way
 from analysis.report.capture.plots import quantile
 from analysis.report.words.findings import Finding
 from analysis.report.words.numbers import about, duration, pretty
+from analysis.report.words.sentences import joined, say
 
 if TYPE_CHECKING:
     from analysis.report.capture.contents import Contents
@@ -84,20 +87,19 @@ def capture_findings(given: "Contents", ways: list[Way]) -> list[Finding]:
         *_long_lived(given),
         *_feeds(given),
     ]
-    return sentences or [Finding("", "Nothing in these captures is NDN, or none of it can be read.")]
+    return sentences or [Finding("", say("capture.nothing"))]
 
 
-def across(values: Mapping[str, T], given: "Contents", write: Callable[[T], str]) -> str:
+def across(values: Mapping[str, T], given: "Contents", write: Callable[[T], str]) -> Markup:
     """Format a figure per capture: "3 in a and 4 in b", or minimum and maximum of many."""
     ordered = {run: values[run] for run in given.layerings if run in values}
     if len(given.layerings) == 1:
-        return write(next(iter(ordered.values())))
-    if len(values) <= MOST_RUNS:
-        said = [f"{write(value)} in {name}" for name, value in ordered.items()]
-        return ", ".join(said[:-1]) + (" and " if said[1:] else "") + said[-1]
-    order = sorted(ordered, key=lambda run: (ordered[run], given.layerings.index(run)))
-    low, high = order[0], order[-1]
-    return f"{write(values[low])} in {low} to {write(values[high])} in {high}"
+        return escape(write(next(iter(ordered.values()))))
+    if len(values) > MOST_RUNS:
+        order = sorted(ordered, key=lambda run: (ordered[run], given.layerings.index(run)))
+        ordered = {run: values[run] for run in (order[0], order[-1])}
+    said = [say("capture.in", value=write(value), run=run) for run, value in ordered.items()]
+    return joined(said, last=" to " if len(values) > MOST_RUNS else " and ")
 
 
 def _percent(value: float) -> str:
@@ -132,12 +134,10 @@ def _largest_pair(ways: list[Way], layerings: list[str]) -> Iterator[Finding]:
         if len(found) == 1 or most * len(found) < UNEVEN * found.total():
             continue
         where = f"in {run} " if len(layerings) > 1 else ""
-        said.append(
-            f"{where}{a} and {b} exchange the most, {_percent(100 * most / (found.total() or 1))} of the"
-            f" bytes of {len(found)} pairs"
-        )
+        of = _percent(100 * most / (found.total() or 1))
+        said.append(say("capture.pair.part", where=where, one=a, other=b, share=of, n=len(found)))
     if said:
-        yield Finding("Who talks:", "; ".join(said) + ".")
+        yield Finding(say("capture.pair"), joined(said, "; ", "; ") + ".")
 
 
 def _payload(given: "Contents") -> Iterator[Finding]:
@@ -152,11 +152,7 @@ def _payload(given: "Contents") -> Iterator[Finding]:
         if row["layer"] == "payload" and totals[row["layering"]] and row["layering"] not in untold:
             shares[row["layering"]] = 100 * row["bytes"] / totals[row["layering"]]
     if shares:
-        said = across(shares, given, _percent)
-        yield Finding(
-            "On the wire:",
-            f"of the bytes, {said} are what applications sent; the rest is what protocols add.",
-        )
+        yield _finding("capture.payload", shares=across(shares, given, _percent))
 
 
 def _interests_by_run(given: "Contents") -> dict[str, Counter[str]]:
@@ -174,11 +170,11 @@ def _round_trips(given: "Contents") -> Iterator[Finding]:
 
     def write(figures: tuple[float, float, int]) -> str:
         half, most, count = figures
-        tail = f", 95\N{NARROW NO-BREAK SPACE}% within {duration(most)}" if most else ""
-        return f"{duration(half)}{tail} (n = {pretty(count)})"
+        tail = say("capture.trips.tail", share=_percent(95), time=duration(most)) if most else ""
+        return say("capture.trips.part", half=duration(half), tail=tail, n=pretty(count))
 
     if times:
-        yield Finding("Round trips:", f"half of all answers came within {across(times, given, write)}.")
+        yield _finding("capture.trips", times=across(times, given, write))
 
 
 def _unanswered(given: "Contents") -> Iterator[Finding]:
@@ -188,18 +184,17 @@ def _unanswered(given: "Contents") -> Iterator[Finding]:
         return
     asked = sum(of["requests"] for of in totals.values())
     if not any(shares.values()):
-        yield Finding("Every Interest was answered:", f"{pretty(asked)} in all, by Data or by a Nack.")
+        yield _finding("capture.answered", n=pretty(asked))
         return
-    said = across(shares, given, _percent)
     worst: Counter[str] = Counter()
     for row in given.prefixes:
         worst[row["prefix"]] += row["unanswered"]
-    where = ""
+    where = Markup()
     if len(worst) > 1:
         prefix, count = min(worst.items(), key=lambda item: (-item[1], item[0]))
         of = sum(each["unanswered"] for each in totals.values())
-        where = f"; {prefix} has {_percent(100 * count / of)} of them"
-    yield Finding("Without an answer:", f"of the Interests, {said} got none while they were alive{where}.")
+        where = say("capture.unanswered.where", prefix=prefix, share=_percent(100 * count / of))
+    yield _finding("capture.unanswered", shares=across(shares, given, _percent), where=where)
 
 
 def _nacks(given: "Contents") -> Iterator[Finding]:
@@ -212,7 +207,7 @@ def _nacks(given: "Contents") -> Iterator[Finding]:
     if reasons:
         said = ", ".join(f"{name} {pretty(count)}" for name, count in sorted(reasons.items()))
         count = across(runs, given, lambda each: about(each, "Interest"))
-        yield Finding("Nacks:", f"{count} ended with one ({said}).")
+        yield _finding("capture.nacks", count=count, reasons=said)
 
 
 def _retransmissions(given: "Contents") -> Iterator[Finding]:
@@ -221,8 +216,7 @@ def _retransmissions(given: "Contents") -> Iterator[Finding]:
         run: 100 * of["retransmitted"] / of["interests"] for run, of in totals.items() if of["interests"]
     }
     if any(shares.values()):
-        said = across(shares, given, _percent)
-        yield Finding("Asked again:", f"of the Interests, {said} repeat one that had no answer yet.")
+        yield _finding("capture.again", shares=across(shares, given, _percent))
 
 
 def _pit(given: "Contents") -> Iterator[Finding]:
@@ -238,10 +232,10 @@ def _pit(given: "Contents") -> Iterator[Finding]:
         count, node, time = peaks[run]
         whole = run if len(given.layerings) > 1 else "the capture"
         when = f"{duration(time)} into {whole}" if time > 0 else f"at the start of {whole}"
-        said.append(f"that of {node} peaked at {about(count, 'entry')}, {when}")
+        said.append(say("capture.pit.part", node=node, count=about(count, "entry"), when=when))
     if said:
         more = "" if len(peaks) <= MOST_RUNS else " (the highest)"
-        yield Finding("The PIT:", "; ".join(said) + f"{more}.")
+        yield _finding("capture.pit", parts=joined(said, "; ", "; "), more=more)
 
 
 def _lifetimes(given: "Contents") -> Iterator[Finding]:
@@ -254,10 +248,7 @@ def _lifetimes(given: "Contents") -> Iterator[Finding]:
         order = sorted(ends.items(), key=lambda item: (-item[1], item[0]))
         parts = ", ".join(f"{_percent(100 * count / total)} {outcome}" for outcome, count in order)
         said = f"; {parts}" if len(given.layerings) == 1 else ""
-        yield Finding(
-            "State is short-lived:" if max(half.values()) < 1e9 else "State:",
-            f"half of all PIT entries lived less than {across(half, given, duration)}{said}.",
-        )
+        yield _finding("capture.lives", times=across(half, given, duration), ends=said)
 
 
 def _shared(given: "Contents") -> Iterator[Finding]:
@@ -265,10 +256,7 @@ def _shared(given: "Contents") -> Iterator[Finding]:
     totals = _sums(classic, "entries", "aggregated")
     shares = {run: 100 * of["aggregated"] / of["entries"] for run, of in totals.items()}
     if any(shares.values()):
-        said = across(shares, given, _percent)
-        yield Finding(
-            "Aggregation:", f"of the PIT entries, {said} were asked for by more than one neighbour."
-        )
+        yield _finding("capture.shared", shares=across(shares, given, _percent))
 
 
 def _long_lived(given: "Contents") -> Iterator[Finding]:
@@ -281,11 +269,13 @@ def _long_lived(given: "Contents") -> Iterator[Finding]:
         items, asks = (sum(row[name] for row in feeds) for name in ("items_in", "interests_out"))
     renewals = sum(row["renewals"] for row in feeds)
     peak = max(row["peak_credit"] or 0 for row in feeds)
-    ratio = f", {about(items / asks, 'item')} for each" if asks else ""
-    yield Finding(
-        "Long-lived Interests:",
-        f"{pretty(asks)} of them kept {about(subscriptions, 'subscription')}{ratio}. {pretty(renewals)}"
-        f" extended a range that was there, and the most that a node owed was {about(peak, 'item')}.",
+    yield _finding(
+        "capture.long",
+        asks=pretty(asks),
+        n=about(subscriptions, "subscription"),
+        ratio=say("capture.long.ratio", items=about(items / asks, "item")) if asks else "",
+        renewals=pretty(renewals),
+        peak=about(peak, "item"),
     )
 
 
@@ -303,11 +293,18 @@ def _feeds(given: "Contents") -> Iterator[Finding]:
         if last < max(nodes.values())
     )
     names = {row["feed"] for row in given.feeds}
-    what = f"{about(len(names), 'feed')}, {about(max(row['items'] for row in given.feeds), 'item')}"
-    what += "" if len(names) == 1 else " at most"
+    end = say("capture.feeds.whole")
     if behind:
         lag, node, run = behind[-1]
-        end = f"at the end {len(behind)} times a node lacks the newest; {node} is {lag} behind in {run}."
-    else:
-        end = "every node that follows one has its newest item at the end."
-    yield Finding("Feeds:", f"{what}; {end}")
+        end = say("capture.feeds.behind", n=len(behind), node=node, lag=lag, run=run)
+    yield _finding(
+        "capture.feeds",
+        feeds=about(len(names), "feed"),
+        items=about(max(row["items"] for row in given.feeds), "item"),
+        most="" if len(names) == 1 else " at most",
+        end=end,
+    )
+
+
+def _finding(key: str, **parts: object) -> Finding:
+    return Finding(say(key), say(f"{key}.text", **parts))

@@ -16,6 +16,7 @@ from analysis.columns.values import ALL
 from analysis.files import Rows
 from analysis.metrics.catalogue import BY_KEY, METRICS, Metric, shown
 from analysis.metrics.claims import COSTS, FRONTS, Claim, Ranking, Samples, Verdict
+from analysis.metrics.run.incidents import ErrorReports, ForkAt
 from analysis.report.words.numbers import duration, pretty, two_digits
 from analysis.report.words.sentences import amount, capital, figure, joined, name, say, share
 from analysis.run.manifest import Manifest
@@ -47,23 +48,23 @@ class Findings(NamedTuple):
     notes: list[Markup]
 
 
-class Witness(NamedTuple):
-    """Tables of what happened, as rows: analysis.metrics.run.saturation.KEEPING_UP, latency quantiles by
-    subscriber, errors and proofs of forks (layering, node, event, time, detail); and the deliveries
-    (layering, node, feed, seq).
+class Outcome(NamedTuple):
+    """A run's outcome at its subscribers: rows of analysis.metrics.run.saturation.KEEPING_UP and of latency
+    quantiles, the errors and the forks, and the deliveries (layering, node, feed, seq).
     """
 
     keeping_up: Rows
     latency: Rows
-    incidents: Rows
+    errors: list[ErrorReports]
+    forks: list[ForkAt]
     deliveries: pa.Table
 
 
-def findings(samples: Samples, manifest: Manifest, witness: Witness) -> Findings:
+def findings(samples: Samples, manifest: Manifest, outcome: Outcome) -> Findings:
     """Return the findings of a run."""
     rankings = samples.rankings
     winners = best_in_all(rankings)
-    sentences = [*_wrong(samples, manifest, witness)][: MOST - 2]
+    sentences = [*_wrong(samples, manifest, outcome)][: MOST - 2]
     sentences += costs(samples, winners or _leading(rankings))
     return Findings(
         headline(samples, rankings, winners),
@@ -302,15 +303,15 @@ def _against_baseline(samples: Samples, who: str) -> Finding:
     return Finding(say("cost.baseline", who=name(who), first=name(samples.baseline)), told)
 
 
-def _wrong(samples: Samples, manifest: Manifest, witness: Witness) -> Iterator[Finding]:
+def _wrong(samples: Samples, manifest: Manifest, outcome: Outcome) -> Iterator[Finding]:
     """Yield what went wrong, the worst first; if nothing did, that."""
     found = [
-        *_behind(samples, witness),
-        *_missing(samples, manifest, witness),
-        *_forked(samples, manifest, witness),
+        *_behind(samples, outcome),
+        *_missing(samples, manifest, outcome),
+        *_forked(samples, manifest, outcome),
         *_counts("twice", samples),
         *_counts("out_of_order", samples),
-        *_errors(samples, manifest, witness),
+        *_errors(samples, outcome),
     ]
     if not found:
         n = manifest.expected_deliveries
@@ -318,8 +319,8 @@ def _wrong(samples: Samples, manifest: Manifest, witness: Witness) -> Iterator[F
     yield from found
 
 
-def _behind(samples: Samples, witness: Witness) -> Iterator[Finding]:
-    rows = {x: [row for row in witness.keeping_up if row["layering"] == x] for x in samples.names}
+def _behind(samples: Samples, outcome: Outcome) -> Iterator[Finding]:
+    rows = {x: [row for row in outcome.keeping_up if row["layering"] == x] for x in samples.names}
     late = {x: [row for row in rows[x] if row["fell_behind"]] for x in rows}
     late = {x: those for x, those in late.items() if those}
     if late:
@@ -340,9 +341,9 @@ def _behind(samples: Samples, witness: Witness) -> Iterator[Finding]:
         yield Finding(say("wrong.cut", who=joined(cut)), say("wrong.cut.text", parts=joined(said)))
 
 
-def _missing(samples: Samples, manifest: Manifest, witness: Witness) -> Iterator[Finding]:
+def _missing(samples: Samples, manifest: Manifest, outcome: Outcome) -> Iterator[Finding]:
     """Yield the number of missing deliveries, where most are missing, and the first missing item there."""
-    got = {(row["layering"], row["node"]): row["deliveries"] for row in witness.latency if row["node"] != ALL}
+    got = {(row["layering"], row["node"]): row["deliveries"] for row in outcome.latency if row["node"] != ALL}
     lacking = {
         (x, node): lacks
         for x in samples.names
@@ -365,34 +366,41 @@ def _missing(samples: Samples, manifest: Manifest, witness: Witness) -> Iterator
             n=amount(lacking[who, node], "", "missing", who, node),
             expected=amount(manifest.workload.expected[node], "", "expected", node),
         )
-    if who in manifest.over_ndn and (place := _first_missing(manifest, witness, who, node)):
+    if who in manifest.over_ndn and (place := _first_missing(manifest, outcome, who, node)):
         address = "#journey={}/{}/{}/{}".format(who, *place, node)
     yield Finding(say("wrong.missing"), text, address)
 
 
-def _first_missing(manifest: Manifest, witness: Witness, layering: str, node: str) -> tuple[int, int] | None:
-    """Return the index of a feed, and the first of its items that a subscriber lacks; None if unknown."""
-    table = witness.deliveries
-    own = table.filter(pc.and_(pc.equal(table["layering"], layering), pc.equal(table["node"], node)))
-    there: dict[str, set[int]] = {}
-    for row in own.select(["feed", "seq"]).to_pylist():
-        there.setdefault(row["feed"], set()).add(row["seq"])
+def _first_missing(manifest: Manifest, outcome: Outcome, layering: str, node: str) -> tuple[int, int] | None:
+    """Return the index of a feed, and the first of its items that a subscriber lacks, from the earliest on
+    that it got under any layering; None if unknown.
+    """
+    table = outcome.deliveries
+    here = table.filter(pc.equal(table["node"], node)).select(["layering", "feed", "seq"])
+    got: dict[str, set[int]] = {}
+    since: dict[str, int] = {}
+    for row in here.to_pylist():
+        since[row["feed"]] = min(row["seq"], since.get(row["feed"], row["seq"]))
+        if row["layering"] == layering:
+            got.setdefault(row["feed"], set()).add(row["seq"])
     for place, feed in enumerate(manifest.workload.feeds):
         last = manifest.fork.after if manifest.fork and manifest.fork.feed == feed.feed else feed.items
-        lacking = [seq for seq in range(1, last + 1) if seq not in there.get(feed.feed, {*()})]
-        if lacking and (feed.feed in there or len(manifest.workload.feeds) == 1):
+        due = range(since.get(feed.feed, 1 if len(manifest.workload.feeds) == 1 else last + 1), last + 1)
+        if lacking := [seq for seq in due if seq not in got.get(feed.feed, ())]:
             return place, lacking[0]
     return None
 
 
-def _forked(samples: Samples, manifest: Manifest, witness: Witness) -> Iterator[Finding]:
+def _forked(samples: Samples, manifest: Manifest, outcome: Outcome) -> Iterator[Finding]:
     if manifest.fork is None:
         return
     asked = {metric.key for metric in samples.measures}
     if "beyond_fork" not in asked:
         yield from _counts("beyond_fork", samples, "wrong.beyond", "wrong.beyond.text")
-    proved = {(row["layering"], row["node"]) for row in witness.incidents if row["event"] == "forked"}
-    without = {x: [n for n in manifest.workload.expected if (x, n) not in proved] for x in samples.names}
+    without = {
+        x: [fork.node for fork in outcome.forks if fork.layering == x and fork.proof is None]
+        for x in samples.names
+    }
     by_nodes: dict[tuple[str, ...], list[str]] = {}
     for x, nodes in without.items():
         if nodes:
@@ -412,22 +420,18 @@ def _counts(key: str, samples: Samples, lead: str = "", text: str = "wrong.count
         yield Finding(say(lead or f"wrong.{key}"), capital(say(text, parts=joined(parts))), "#trouble")
 
 
-def _errors(samples: Samples, manifest: Manifest, witness: Witness) -> Iterator[Finding]:
-    errors = [
-        row for row in witness.incidents if row["event"] == "error" and row["layering"] in samples.names
-    ]
+def _errors(samples: Samples, outcome: Outcome) -> Iterator[Finding]:
+    reported = [error for error in outcome.errors if error.layering in samples.names]
     for found in _counts("errors", samples):
         text = found.text
-        if errors:
-            row = min(errors, key=lambda row: row["time"] - manifest.runs[row["layering"]].start_ns)
-            since = row["time"] - manifest.runs[row["layering"]].start_ns
-            parts = {
-                "who": name(row["layering"]),
-                "node": name(row["node"]),
-                "detail": name(row["detail"] or "error"),
-            }
+        if reported:
+            error = min(reported, key=lambda error: error.first)
             text += say(
-                "wrong.first", time=figure(since, duration(since), "first-error", row["layering"]), **parts
+                "wrong.first",
+                who=name(error.layering),
+                node=name(error.node),
+                detail=name(error.detail),
+                time=figure(error.first, duration(error.first * 1e9), "first-error", error.layering),
             )
         yield found._replace(text=text)
 

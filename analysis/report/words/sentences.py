@@ -87,6 +87,68 @@ SENTENCES = {
     "note.tails": "A percentile of the slowest hundredth needs {least: 299} deliveries; "
     "no layering has more than {n: 180}.",
     "note.drops": "The capture of {who: poll} lost {n: 7 frames}: counts of packets are too low there.",
+    # Several runs of a scenario.
+    "study.whole": "Everything arrived.",
+    "study.whole.text": "Each layering delivered at least {least: 99.5} % of the expected items"
+    "{where: , whatever the loss}.",
+    "study.only": "Only {who: lli and persistent} delivered everything.",
+    "study.lacking": "{k: 3} of {n: 7} layerings did not deliver everything.",
+    "study.lacking.text": "Lowest: {parts: poll 91.2 ± 2.1 % at 5 %}{more: ; and 4 more}.",
+    "study.lacking.part": "{who: poll} {value: 91.2 ± 2.1} %{where:  at 5 %}",
+    "study.networks": "{metric: Median latency}, {other: Mininet} against {one: emulator}:",
+    "study.networks.text": "{parts: lli about the same (33 ms, not 32 ms)}.",
+    "study.networks.part": "{who: lli} {how: about the same} ({became: 33 ms}, not {was: 32 ms})",
+    "study.measure": "{where: At 1 and 2 %}: {text: lowest under lli: 22.2 ms.}",
+    "study.measure.last": "{where: At 1 and 2 %} (figures: {at: 2 %}): {text: lowest under lli: 22.2 ms.}",
+    "study.growth": "{who: lli} depends least on the {what: loss}.",
+    "study.effect": "Effect of the {what: credit}:",
+    "study.growth.text": "From {low: 0 %} to {high: 5 %}, the median latency of {who: lli} is multiplied by "
+    "{ratio: 1.2}{other: , that of poll by 4}.",
+    "study.growth.other": ", that of {who: poll} by {ratio: 4}",
+    "study.starred": "Latencies are those of items that arrived. Those with a star are not compared: "
+    "{parts: poll at 5 % (delivered 91 %)}{more: , and 2 more}.",
+    "study.starred.part": "{who: poll}{where:  at 5 %} ({why: delivered 91 %})",
+    "study.seeds": "Not all settings ran with the same seeds: their workloads differ, too.",
+    "study.once": "One run of each setting: chance is not ruled out.",
+    # Captures of any origin.
+    "capture.nothing": "Nothing in these captures is NDN, or none of it can be read.",
+    "capture.in": "{value: 3 %} in {run: a}",
+    "capture.pair": "Most traffic:",
+    "capture.pair.part": "{where: in a }{one: 10.0.0.1} and {other: 10.0.0.2} exchange {share: 71 %} of the "
+    "bytes of {n: 6} pairs",
+    "capture.payload": "Payload:",
+    "capture.payload.text": "{shares: 74 %} of the bytes are data of applications; protocols add the rest.",
+    "capture.trips": "Round trips:",
+    "capture.trips.text": "half of all answers came within {times: 12 ms, 95 % within 31 ms (n = 840)}.",
+    "capture.trips.tail": ", {share: 95 %} within {time: 31 ms}",
+    "capture.trips.part": "{half: 12 ms}{tail: , 95 % within 31 ms} (n = {n: 840})",
+    "capture.answered": "Every Interest was answered:",
+    "capture.answered.text": "{n: 840} in all, by Data or by a Nack.",
+    "capture.unanswered": "Unanswered:",
+    "capture.unanswered.text": "{shares: 3 %} of the Interests got no answer in their lifetime"
+    "{where: ; /a has 80 % of them}.",
+    "capture.unanswered.where": "; {prefix: /a} has {share: 80 %} of them",
+    "capture.nacks": "Nacks:",
+    "capture.nacks.text": "{count: 12 Interests} ended with one ({reasons: NoRoute 12}).",
+    "capture.again": "Retransmissions:",
+    "capture.again.text": "{shares: 4 %} of the Interests repeat one that had no answer yet.",
+    "capture.pit": "PIT:",
+    "capture.pit.text": "{parts: a held at most 7 entries, 1.2 s into the capture}{more: (the highest)}.",
+    "capture.pit.part": "{node: a} held at most {count: 7 entries}, {when: 1.2 s into the capture}",
+    "capture.lives": "Lifetimes of state:",
+    "capture.lives.text": "half of all PIT entries lived less than {times: 31 ms}{ends: ; 98 % satisfied}.",
+    "capture.shared": "Aggregation:",
+    "capture.shared.text": "{shares: 31 %} of the PIT entries had Interests from several neighbours.",
+    "capture.long": "Long-lived Interests:",
+    "capture.long.text": "{asks: 31} of them kept {n: 4 subscriptions}{ratio: , 12 items for each}. "
+    "{renewals: 9} extended an earlier range; a node owed at most {peak: 64 items}.",
+    "capture.long.ratio": ", {items: 12 items} for each",
+    "capture.feeds": "Feeds:",
+    "capture.feeds.text": "{feeds: 4 feeds}, {items: 120 items}{most:  at most}; {end: every subscriber has "
+    "the newest item at the end}.",
+    "capture.feeds.whole": "every subscriber has the newest item at the end",
+    "capture.feeds.behind": "at the end the newest item is lacking in {n: 3} places; {node: b} is "
+    "{lag: 7} behind in {run: a}",
 }
 """Templates. A place has its name and what stands there in an example: {who: lli}."""
 

@@ -1,10 +1,10 @@
 """A study in words: formatted figures, and the answer to its question, point by point."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from statistics import fmean
 
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from analysis.metrics.catalogue import BY_KEY, WHOLE
 from analysis.metrics.claims import ALIKE, Samples, alike
@@ -45,45 +45,44 @@ def point_words(study: Study, point: Point) -> str:
     return ", ".join(filter(None, (x, point.group)))
 
 
-def findings(study: Study) -> list[Finding]:
-    """Return at most MOST findings, whichever way the figures fall."""
-    return [*_delivery(study), *_networks(study), *_measures(study), *_growth(study)][:MOST]
+class StudyWords:
+    """The page's sentences: the answer, findings and caveats of a study."""
+
+    def __init__(self, study: Study) -> None:
+        self.study, self.samples = study, Samples.by_point(study)
+
+    def findings(self) -> list[Finding]:
+        """Return at most MOST findings, whichever way the figures fall."""
+        study = self.study
+        return [*_delivery(study), *_networks(study), *_measures(study, self.samples), *_growth(study)][:MOST]
+
+    def headline(self) -> Markup:
+        """Return at how many points each layering is best, or equal to the best, in all measures of the
+        question; "" if none is anywhere.
+        """
+        best: Counter[str] = Counter()
+        measures = 0
+        for samples in self.samples.values():
+            rankings = samples.rankings
+            measures = max(measures, len(rankings))
+            winners = best_in_all(rankings)
+            if len(self.samples) == 1 and rankings:
+                return of_run(samples, rankings, winners)
+            if all(ranking.values for ranking in rankings):
+                best.update(x for winner in winners for x in samples.names[winner])
+        n = figure(len(self.samples), str(len(self.samples)), "points")
+        parts = [
+            say("answer.settings.part", who=name(x), k=figure(k, str(k), "best-at", x), n=n)
+            for x, k in best.most_common(_NAMED)
+        ]
+        if not parts or len(self.study.layerings) < 2:
+            return Markup()
+        if measures == 1:
+            return say("answer.settings.one", parts=joined(parts))
+        return say("answer.settings", n=figure(measures, str(measures), "measures"), parts=joined(parts))
 
 
-def headline(study: Study) -> Markup:
-    """Return at how many points each layering is best, or equal to the best, in all measures of the question;
-    "" if none is anywhere.
-    """
-    best: Counter[str] = Counter()
-    measures = 0
-    for point in study.points:
-        samples = Samples.of_study(study, point)
-        rankings = samples.rankings
-        measures = max(measures, len(rankings))
-        winners = best_in_all(rankings)
-        if len(study.points) == 1 and rankings:
-            return of_run(samples, rankings, winners)
-        if all(ranking.values for ranking in rankings):
-            best.update(x for winner in winners for x in samples.names[winner])
-    n = len(study.points)
-    count = figure(measures, str(measures), "measures")
-    parts = [
-        say(
-            "answer.settings.part",
-            who=name(x),
-            k=figure(k, str(k), "best-at", x),
-            n=figure(n, str(n), "points"),
-        )
-        for x, k in best.most_common(_NAMED)
-    ]
-    if not parts or len(study.layerings) < 2:
-        return Markup()
-    if measures == 1:
-        return say("answer.settings.one", parts=joined(parts))
-    return say("answer.settings", n=count, parts=joined(parts))
-
-
-def caveats(study: Study) -> Iterator[str]:
+def caveats(study: Study) -> Iterator[Markup]:
     """Yield the caveats of the figures."""
     where: dict[tuple[str, str], list[Point]] = {}
     for x in study.layerings:
@@ -91,19 +90,19 @@ def caveats(study: Study) -> Iterator[str]:
             if why := unranked(study, x, point):
                 where.setdefault((x, why), []).append(point)
     if where:
-        said = [f"{x}{_at_points(study, points)} ({why})" for (x, why), points in where.items()]
-        more = f", and {len(said) - MOST} more" if len(said) > MOST else ""
-        yield (
-            "Latencies are those of items that arrived. Those with a star are not ranked: "
-            f"{', '.join(said[:MOST])}{more}."
-        )
+        parts = [
+            say("study.starred.part", who=name(x), where=_at_points(study, points), why=why)
+            for (x, why), points in where.items()
+        ]
+        more = f", and {len(parts) - MOST} more" if len(parts) > MOST else ""
+        yield say("study.starred", parts=joined(parts[:MOST]), more=more)
     seeds: dict[Point, set[int]] = {point: set() for point in study.points}
     for (_, _, point), samples in study.samples.items():
         seeds[point] |= {seed for seed, _ in samples}
     if any(own != seeds[study.points[0]] for own in seeds.values()):
-        yield "Not all settings ran with the same seeds: their workloads differ, too."
+        yield say("study.seeds")
     if all(value.n == 1 for value in study.values.values()):
-        yield "One run of each setting: chance is not ruled out."
+        yield say("study.once")
 
 
 def _delivery(study: Study) -> Iterator[Finding]:
@@ -117,24 +116,25 @@ def _delivery(study: Study) -> Iterator[Finding]:
         if share.mean < WHOLE:
             worst[layering] = min(worst.get(layering, (share.mean, point)), (share.mean, point), key=_mean)
     if not worst:
-        yield Finding(
-            "Everything arrived.",
-            f"Each layering delivered at least {WHOLE:g} % of what was expected"
-            + (f", whatever the {study.words.what}." if study.key else "."),
-        )
+        where = f", whatever the {study.words.what}" if study.key else ""
+        yield Finding(say("study.whole"), say("study.whole.text", least=f"{WHOLE:g}", where=where))
         return
     order = sorted(worst, key=lambda x: worst[x][0])
-    said = [
-        f"{x} {estimate_text(shares[x, worst[x][1]])} %{_at_points(study, [worst[x][1]])}"
+    parts = [
+        say(
+            "study.lacking.part",
+            who=name(x),
+            value=estimate_text(shares[x, worst[x][1]]),
+            where=_at_points(study, [worst[x][1]]),
+        )
         for x in order[:_NAMED]
     ]
-    more = f", and {len(order) - _NAMED} more less by little" if len(order) > _NAMED else ""
+    more = f"; and {len(order) - _NAMED} more" if len(order) > _NAMED else ""
     whole = [x for x in study.layerings if x not in worst]
-    lead = f"Only {_and(whole)} delivered everything." if len(whole) <= _NAMED and whole else ""
-    yield Finding(
-        lead or f"{len(worst)} of {len(study.layerings)} layerings did not deliver everything.",
-        f"At their worst: {_and(said)}{more}." if not more else f"Worst: {', '.join(said)}.",
-    )
+    lead = say("study.lacking", k=len(worst), n=len(study.layerings))
+    if whole and len(whole) <= _NAMED:
+        lead = say("study.only", who=joined(whole))
+    yield Finding(lead, say("study.lacking.text", parts=joined(parts), more=more))
 
 
 def _mean(worst: tuple[float, Point]) -> float:
@@ -148,26 +148,26 @@ def _networks(study: Study) -> Iterator[Finding]:
     one, other = study.points
     for key in (_LATENCY, "bytes_per_item"):
         metric = BY_KEY[key]
-        said = []
+        parts = []
         for layering in study.layerings:
             a, b = (study.samples.get((key, layering, point), {}) for point in (one, other))
             both = {seed for seed, _ in a} & {seed for seed, _ in b}
             if both:
                 was, became = (fmean(v for (seed, _), v in x.items() if seed in both) for x in (a, b))
                 how = "about the same" if alike(became, was) else compared(became, was, "less", "more")
-                figures = f"{with_unit(became, metric.unit)}, not {with_unit(was, metric.unit)}"
-                said.append(f"{layering} {how} ({figures})")
-        if said:
-            yield Finding(f"{_upper(metric.axis)}, {other.x} against {one.x}:", f"{'; '.join(said)}.")
+                values = {"became": with_unit(became, metric.unit), "was": with_unit(was, metric.unit)}
+                parts.append(say("study.networks.part", who=name(layering), how=how, **values))
+        if parts:
+            lead = say("study.networks", metric=_upper(metric.axis), other=other.x, one=one.x)
+            yield Finding(lead, say("study.networks.text", parts=joined(parts, "; ", "; ")))
 
 
-def _measures(study: Study) -> Iterator[Finding]:
+def _measures(study: Study, samples: Mapping[Point, Samples]) -> Iterator[Finding]:
     """Yield the answer by each measure of the question: at all points at which the same layerings are best,
     with the figures of the last of them.
     """
     if len(study.layerings) < 2:
         return
-    samples = {point: Samples.of_study(study, point) for point in study.points}
     asked = {metric.key: metric for each in samples.values() for metric in each.measures}
     for metric in asked.values():
         places: dict[tuple[str, ...], list[Point]] = {}
@@ -184,10 +184,13 @@ def _measures(study: Study) -> Iterator[Finding]:
         for points in sorted(places.values(), key=len, reverse=True)[:_NAMED]:
             each = samples[points[-1]]
             lead, text, _ = measure(each, each.ranking(metric))
-            where = escape(_upper(_at_points(study, points).strip()))
-            if len(points) > 1:
-                where += escape(f" (figures: {point_words(study, points[-1])})")
-            texts.append(Markup("{}: {}").format(where, text) if study.key else Markup(text))
+            where, at = _upper(_at_points(study, points).strip()), point_words(study, points[-1])
+            if not study.key:
+                texts.append(Markup(text))
+            elif len(points) > 1:
+                texts.append(say("study.measure.last", where=where, at=at, text=text))
+            else:
+                texts.append(say("study.measure", where=where, text=text))
         if texts:
             yield Finding(lead, Markup(" ").join(texts))
 
@@ -209,15 +212,16 @@ def _growth(study: Study) -> Iterator[Finding]:
     if not order:
         return
     least, most = order[0], order[-1]
-    text = (
-        f"From {point_words(study, low)} to {point_words(study, high)}, the median latency of {least} "
-        f"becomes {ratios[least]:.2g} times what it was"
-    )
+    ends = {"low": point_words(study, low), "high": point_words(study, high), "who": name(least)}
+
+    def text(other: str) -> Markup:
+        return say("study.growth.text", ratio=f"{ratios[least]:.2g}", other=other, **ends)
+
     if ratios[most] > (1 + ALIKE) * ratios[least] or ratios[least] > (1 + ALIKE) * ratios[most]:
-        greatest = f"{text}, that of {most} {ratios[most]:.2g} times."
-        yield Finding(f"{least} depends least on the {study.words.what}.", greatest)
+        other = say("study.growth.other", who=name(most), ratio=f"{ratios[most]:.2g}")
+        yield Finding(say("study.growth", who=name(least), what=study.words.what), text(other))
     elif study.key.startswith("parameters."):
-        yield Finding(f"What the {study.words.what} does:", f"{text}.")
+        yield Finding(say("study.effect", what=study.words.what), text(""))
 
 
 def _at_points(study: Study, points: list[Point]) -> str:
