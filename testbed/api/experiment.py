@@ -121,8 +121,9 @@ class Experiment:
         command: str | None = None,
         is_held: bool = False,
         is_trusted: bool = False,
+        jobs: int = 1,
         progress: Callable[[str], None] = lambda _: None,
-        advance: Callable[[float], None] = lambda _: None,
+        advance: Callable[[str, float], None] = lambda *_: None,
     ) -> Results:
         """Run all layerings into a new directory, by default runs/NAME-TIME; raise UserError.
 
@@ -131,8 +132,10 @@ class Experiment:
         bundle, is refused unless the run `is_trusted` (testbed.experiment.code).
 
         In Mininet, `dilation` is the machine's seconds per second of the run, and a run that `is_held`
-        continues after its end until it is interrupted. `command` is the equivalent command line. `progress`
-        receives each layering at its start, `advance` its share done, from 0 to 1, in the emulator only.
+        continues after its end until it is interrupted. `command` is the equivalent command line. In the
+        emulator, `jobs` layerings go side by side, each in a process, which imports the calling script: it
+        must do its work under `if __name__ == "__main__":`. `progress` receives each layering at its start,
+        `advance` the layering and its share done, from 0 to 1, in the emulator only.
         """
         options = RunOptions(net=net, impairment=impairment, dilation=dilation, hold=is_held)
         if not is_trusted:
@@ -146,6 +149,7 @@ class Experiment:
             place,
             command=command,
             script=script,
+            jobs=jobs,
             progress=progress,
             advance=advance,
         )

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import Protocol
 
 from rich.console import Console
 from rich.progress import (
@@ -17,6 +16,7 @@ from rich.progress import (
     ProgressColumn,
     SpinnerColumn,
     Task,
+    TaskID,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
@@ -51,18 +51,8 @@ def counted(console: Console, what: str, total: int | None = None) -> Iterator[C
         yield show
 
 
-class Stages(Protocol):
-    """Shows stages, one after the other."""
-
-    def __call__(self, text: str, seconds: float | None = None) -> None:
-        """Begin a stage, with its estimated duration if known."""
-
-    def advance(self, share: float) -> None:
-        """Report the share of the stage done, from 0 to 1."""
-
-
 @contextmanager
-def staged(console: Console) -> Iterator[Stages]:
+def staged(console: Console) -> Iterator["Stages"]:
     """Show stages: a bar and the time left if known, then a line with the time taken."""
     columns = (
         SpinnerColumn(finished_text=" "),
@@ -72,31 +62,45 @@ def staged(console: Console) -> Iterator[Stages]:
         _TimeLeft(),
     )
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        shown = _Stages(console, progress)
+        shown = Stages(console, progress)
         yield shown
         shown.finish()
 
 
-class _Stages:
+class Stages:
+    """Shows stages: one after the other, or several at a time."""
+
     def __init__(self, console: Console, progress: Progress) -> None:
         self._console = console
         self._progress = progress
-        self._task = progress.add_task("", total=None, seconds=None, share=None)
-        self._begun: tuple[str, float] | None = None
+        self._begun: dict[str, tuple[TaskID, str, float]] = {}
 
     def __call__(self, text: str, seconds: float | None = None) -> None:
+        """Begin the only stage, with its estimated duration if known."""
         self.finish()
-        self._begun = text, time.monotonic()
-        self._progress.reset(self._task, description=text, total=None, seconds=seconds, share=None)
+        self.begin("", text, seconds)
 
-    def advance(self, share: float) -> None:
-        self._progress.update(self._task, share=share)
+    def begin(self, key: str, text: str, seconds: float | None = None) -> None:
+        """Begin a stage beside others, with its estimated duration if known; advance() reports its end."""
+        task = self._progress.add_task(text, total=None, seconds=seconds, share=None)
+        self._begun[key] = task, text, time.monotonic()
+
+    def advance(self, key: str, share: float) -> None:
+        """Report the share of a stage done, from 0 to 1, with which it ends."""
+        if share >= 1:
+            self._end(key)
+        else:
+            self._progress.update(self._begun[key][0], share=share)
 
     def finish(self) -> None:
-        if self._begun is not None:
-            text, since = self._begun
-            self._begun = None
-            self._console.print(timed(text, time.monotonic() - since))
+        """End all stages."""
+        for key in [*self._begun]:
+            self._end(key)
+
+    def _end(self, key: str) -> None:
+        task, text, since = self._begun.pop(key)
+        self._progress.remove_task(task)
+        self._console.print(timed(text, time.monotonic() - since))
 
 
 def share_done(elapsed: float, seconds: float | None, share: float | None) -> float | None:

@@ -1,21 +1,26 @@
 """Running one layering of a scenario in the emulator."""
 
+import json
 from collections.abc import Callable
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TextIO
 
 from base.key_log import Secret
 from captures.formats import pcapng
+from testbed.errors import UserError
+from testbed.experiment import code
 from testbed.experiment.files import (
     CAPTURE,
     COUNTERS,
     EVENTS,
     capture_interfaces,
     write_events,
-    write_rows,
     write_secrets,
 )
 from testbed.experiment.live import LiveRun, Script, State, check_node, state_of
+from testbed.experiment.workers import report, work_off
 from testbed.hosts.context import build
 from testbed.layerings.nodes.node import AppState, ReroutableNode, StrategyNode, report_of, sample
 from testbed.layerings.nodes.workload import Workload
@@ -147,6 +152,7 @@ class Emulation:
                 if change.chooses(name) and isinstance(node, StrategyNode):
                     for prefix, strategy in change.choice.items():
                         node.choose_strategy(prefix, strategy)
+                    self.network.settle(name)
             return
         if change.node is None:
             link = topology.link_between(*change.ends)
@@ -178,6 +184,26 @@ class Emulation:
                 self.network.settle(name)
 
 
+class _Sampler:
+    """Writes the samples of all nodes, in order of their names: a node that nothing has happened to since its
+    last sample has the same state and counters.
+    """
+
+    def __init__(self, emulation: Emulation, file: TextIO) -> None:
+        self._emulation, self._file = emulation, file
+        self._rows: dict[str, str] = {}  # each node's last sample, without its time
+
+    def write(self) -> None:
+        """Write a sample of each node."""
+        network, nodes = self._emulation.network, self._emulation.nodes
+        time = f'{{"time":{network.now}'
+        for name in network.take_active():
+            if name in nodes:
+                row = json.dumps(sample(nodes[name], network.now), separators=(",", ":"))
+                self._rows[name] = row.removeprefix(time)
+        self._file.writelines(f"{time}{self._rows[name]}\n" for name in sorted(nodes))
+
+
 def run(
     scenario: Scenario,
     layering: str,
@@ -190,14 +216,14 @@ def run(
 
     `advance` receives the share of the run's time at each sample.
     """
-    samples: list[dict[str, Any]] = []
-    with (directory / CAPTURE).open("wb") as file:
+    with (directory / CAPTURE).open("wb") as file, (directory / COUNTERS).open("w") as counters:
         capture = pcapng.Writer(file, capture_interfaces(scenario.network), application="feednet")
         emulation = Emulation(scenario, layering, load, capture=capture)
         network, timeline = emulation.network, emulation.timeline
+        sampler = _Sampler(emulation, counters)
 
         def observe() -> None:
-            samples.extend(sample(node, network.now) for node in emulation.nodes.values())
+            sampler.write()
             advance(network.now / timeline.end)
 
         for time in sample_times(scenario, timeline):
@@ -209,7 +235,6 @@ def run(
         network.write_statistics()
     write_secrets(directory, emulation.take_secrets())
     write_events(directory / EVENTS, emulation.take_events())
-    write_rows(directory / COUNTERS, samples)
     return {
         **timeline.as_row(),
         "sample_interval_ns": round(scenario.sample_interval_ms * 1e6),
@@ -217,3 +242,64 @@ def run(
         "happened": described(emulation.happened, timeline.start, scenario.network),
         "cells": network.air_counters(),
     }
+
+
+class _Task(NamedTuple):
+    """The emulated runs of layerings, each a task."""
+
+    scenario: Scenario
+    load: Workload
+    directory: Path
+    script: Script | None
+
+    def run(self, layering: str) -> tuple[str, dict[str, Any]]:
+        """Run a layering; return it, and its entry in the manifest. Reports it and its share done: None at
+        its start, 1 at its end.
+        """
+        code.load(self.scenario)  # in a process of its own
+        report((layering, None))
+        told = 0
+
+        def advance(share: float) -> None:
+            nonlocal told
+            if share >= told / 100:
+                told = int(100 * share) + 1
+                report((layering, share))
+
+        directory = self.directory / layering
+        directory.mkdir()
+        result = run(self.scenario, layering, self.load, directory, self.script, advance)
+        report((layering, 1.0))
+        return layering, result
+
+
+def run_all(
+    scenario: Scenario,
+    load: Workload,
+    directory: Path,
+    script: Script | None,
+    jobs: int,
+    progress: Callable[[str], None],
+    advance: Callable[[str, float], None],
+) -> dict[str, dict[str, Any]]:
+    """Run all layerings, `jobs` at a time or, with a script, one; return their entries in the manifest.
+
+    `progress` receives each layering at its start, `advance` its share done: 1 at its end. Raises UserError.
+    """
+
+    def hear(told: tuple[str, float | None]) -> None:
+        layering, share = told
+        if share is None:
+            progress(layering)
+        else:
+            advance(layering, share)
+
+    work = _Task(scenario, load, directory, script)
+    many = 1 if script is not None else min(jobs, len(scenario.layerings))
+    try:
+        with closing(work_off(work.run, scenario.layerings, many, hear)) as results:
+            return dict(results)
+    except BrokenProcessPool as error:
+        raise UserError(
+            "a process of the run was killed, perhaps for want of memory: give fewer --jobs"
+        ) from error

@@ -23,7 +23,8 @@ class RunOptions(ScenarioOptions):
         out: a directory to make; None for one in runs/, with a generated name.
         master, engine, all_tables, no_report: of the analysis.
         sweeps, repeat: axes of many runs (sweeps.sweep.parse_axis), and seeds of each setting.
-        jobs, on_spark: processes for many runs, None for one per core; or whether they are a Spark job.
+        jobs, on_spark: processes for many runs, or for layerings of one, in the emulator, None for one per
+            core; or whether many runs are a Spark job.
         trust: whether to run code from outside the scenario's own directory, or from a bundle.
         dry_run: whether to describe the run only, without writing anything.
 
@@ -51,8 +52,8 @@ class RunOptions(ScenarioOptions):
             raise UserError(contradiction)
 
     def _contradictions(self) -> Iterator[str]:
-        if (self.jobs or self.on_spark) and not self.is_many:
-            yield "--jobs, --on-spark: only many runs go side by side; add --sweep or --repeat"
+        if self.on_spark and not self.is_many:
+            yield "--on-spark: only many runs are a Spark job; add --sweep or --repeat"
         if self.jobs and self.on_spark:
             yield "--jobs, --on-spark: Spark says itself how many runs go side by side; leave one out"
         if self.master is not None and self.no_report and not self.on_spark:
@@ -74,7 +75,7 @@ class RunOptions(ScenarioOptions):
 
     @property
     def workers(self) -> int:
-        """Number of parallel runs in the emulator."""
+        """Number of parallel processes in the emulator."""
         return self.jobs or os.cpu_count() or 1
 
     def platform(self) -> Platform:

@@ -37,6 +37,8 @@ from topologies.mininet import sandbox
 from topologies.model import Topology
 
 _MOST_SAMPLES = 5_000_000
+_OF_ALL = ("impairment", "impairment_reason")
+"""Parts of a layering's result that belong to the whole run."""
 
 
 class _InBox(UserError):
@@ -63,15 +65,17 @@ def run(
     *,
     command: str | None = None,
     script: Script | None = None,
+    jobs: int = 1,
     progress: Callable[[str], None] = lambda _: None,
-    advance: Callable[[float], None] = lambda _: None,
+    advance: Callable[[str, float], None] = lambda *_: None,
 ) -> None:
     """Run all layerings of a scenario, with its code (testbed.experiment.code), into a new directory; raise
     UserError.
 
     `command` is the command line that repeats the run, None if there is none. `script` is called for each
-    layering, once its nodes run. `progress` receives each layering at its start, `advance` its share done,
-    from 0 to 1, in the emulator only.
+    layering, once its nodes run. With several `jobs`, layerings go side by side in the emulator, each in a
+    process, unless there is a script; the result is the same. `progress` receives each layering at its
+    start, `advance` the layering and its share done, from 0 to 1: in Mininet 1 only, at its end.
 
     The directory gets its name only when complete; until then, and after a failure over Mininet, it is
     `<directory>.partial`.
@@ -87,38 +91,33 @@ def run(
             manifest |= {"scripted": script is not None, "held": platform.is_held}
             manifest |= {"dilation": platform.dilation} if platform.net == "mininet" else {}
             manifest |= {"forwarders": scenario.other_forwarders} if scenario.other_forwarders else {}
-
-            def run_one(layering: str) -> dict[str, Any]:
-                if platform.net == "emulated":
-                    return emulated_run.run(scenario, layering, load, partial / layering, script, advance)
-                return _run_over_mininet(partial, platform, script, (scenario, layering, load))
-
-            _run(scenario, load, partial, manifest, run_one, progress)
+            _write_inputs(scenario, load, partial)
+            if platform.net == "emulated":
+                results = emulated_run.run_all(scenario, load, partial, script, jobs, progress, advance)
+            else:
+                results = {}
+                for layering in scenario.layerings:
+                    progress(layering)
+                    (partial / layering).mkdir()
+                    given = (scenario, layering, load)
+                    results[layering] = _run_over_mininet(partial, platform, script, given)
+                    advance(layering, 1.0)
+            for layering in scenario.layerings:
+                result = results[layering]
+                manifest |= {key: result.pop(key) for key in _OF_ALL if key in result}
+                manifest["timeline"] += [row | {"layering": layering} for row in result.pop("happened")]
+                manifest["runs"][layering] = result
+            manifest["files"] = sealed(partial, scenario.layerings)
+            write_json(partial / MANIFEST, manifest)
     except OSError as error:
         raise UserError(f"{system_reason(error)}; or choose another --out") from error
 
 
-def _run(
-    scenario: Scenario,
-    load: Workload,
-    partial: Path,
-    manifest: dict[str, Any],
-    run_one: Callable[[str], dict[str, Any]],
-    progress: Callable[[str], None],
-) -> None:
+def _write_inputs(scenario: Scenario, load: Workload, partial: Path) -> None:
     table = scenario.model_dump(mode="json", by_alias=True)
     write_json(partial / SCENARIO, table)
     inputs.copy_inputs(table, partial)
     write_load(partial / FEED, load)
-    for layering in scenario.layerings:
-        progress(layering)
-        (partial / layering).mkdir()
-        result = run_one(layering)
-        manifest |= {key: result.pop(key) for key in ("impairment", "impairment_reason") if key in result}
-        manifest["timeline"] += [row | {"layering": layering} for row in result.pop("happened")]
-        manifest["runs"][layering] = result
-    manifest["files"] = sealed(partial, scenario.layerings)
-    write_json(partial / MANIFEST, manifest)
 
 
 def _run_over_mininet(

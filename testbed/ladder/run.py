@@ -7,7 +7,7 @@ from functools import partial
 from typing import TypeVar
 
 from testbed.errors import UserError
-from testbed.experiment.sweeps.workers import work_off
+from testbed.experiment.workers import work_off
 from testbed.ladder.spread import Means
 from testbed.ladder.tables import Cell, Trial, cells, play
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -110,18 +111,23 @@ def test_stages_and_counts_are_shown_on_a_terminal_only() -> None:
     for console, is_shown in ((terminal(), True), (Console(file=StringIO()), False)):
         with staged(console) as stage:
             stage("first", 60.0)
-            stage.advance(0.5)
+            stage.begin("lli", "second")
+            stage.begin("poll", "third")
+            stage.advance("lli", 0.5)
+            stage.advance("poll", 1)
         with counted(console, "runs", 8) as show:
             show(3, 8, "loss=5")
         text = console.file.getvalue()
         assert ("3/8" in text) is is_shown
         assert ("left" in text) is is_shown
         assert "first  " in text
+        ended = re.findall(r"(second|third)  [^\n]{,6}?\d\.\d s", text)
+        assert ended == ["third", "second"]  # each has its line when it ends
 
 
 def test_a_run_tells_how_far_it_is(tmp_path: Path) -> None:
     scenario = load("line", items=5, layerings=("lli",))
-    shares: list[float] = []
+    shares: list[tuple[str, float]] = []
     told: list[str] = []
     running.run(
         scenario,
@@ -129,11 +135,11 @@ def test_a_run_tells_how_far_it_is(tmp_path: Path) -> None:
         EMULATED,
         tmp_path / "run",
         progress=told.append,
-        advance=shares.append,
+        advance=lambda *share: shares.append(share),
     )
     assert told == ["lli"]
     assert shares == sorted(shares)
-    assert (shares[0], len(shares) > 100, shares[-1] > 0.99) == (0.0, True, True)
+    assert (shares[0], len(shares) > 90, shares[-1]) == (("lli", 0.0), True, ("lli", 1.0))
 
 
 def dry(*arguments: str) -> str:

@@ -13,8 +13,7 @@ from testbed.experiment.sweeps import sweep
 from testbed.scenario import reader as scenarios
 
 CONTRADICTIONS = {
-    "--jobs 2": "only many runs go side by side; add --sweep or --repeat",
-    "--on-spark": "only many runs go side by side; add --sweep or --repeat",
+    "--on-spark": "only many runs are a Spark job; add --sweep or --repeat",
     "--jobs 2 --on-spark --repeat 2": "Spark says itself how many runs go side by side; leave one out",
     "--master local --no-report": "--master local: only the analysis runs on Spark; leave --no-report out",
     "--engine sail --no-report": "--engine sail: only the analysis has an engine; leave --no-report out",

@@ -48,6 +48,7 @@ class EmulatedNetwork(VirtualTime):
     ) -> None:
         super().__init__()
         self._capture = capture
+        self._active: set[str] = set()
         self._captured = [0] * len(topology.interfaces)
         self._ends = [_End(interface, index) for index, interface in enumerate(topology.interfaces)]
         self._by_name = {end.interface.name: end for end in self._ends}
@@ -140,6 +141,11 @@ class EmulatedNetwork(VirtualTime):
         """Process the outputs of a node's programs that were called from elsewhere."""
         self._settle(self._nodes[name])
 
+    def take_active(self) -> set[str]:
+        """Return the nodes to whose programs something has happened since the last call."""
+        active, self._active = self._active, set()
+        return active
+
     def run(self, until: int) -> None:
         """Run all events up to and including a time (ns)."""
         for node in self._nodes.values():
@@ -182,6 +188,7 @@ class EmulatedNetwork(VirtualTime):
 
     def _settle(self, node: "_Node") -> None:
         """Send the outputs of a node's programs, and set its alarm."""
+        self._active.add(node.name)
         station = node.station
         is_busy = True
         while is_busy:

@@ -20,7 +20,7 @@ from testbed.cli.progress import counted, staged
 from testbed.cli.runs.dry_run import print_run, print_sweep
 from testbed.cli.runs.report import check_analysis, write_report
 from testbed.errors import UserError, shown
-from testbed.experiment import code
+from testbed.experiment import code, outlook
 from testbed.experiment.options import RunOptions
 from testbed.experiment.platform import MOST_DILATION, Platform
 from testbed.experiment.sweeps import sweep as sweeping
@@ -142,6 +142,8 @@ def _run_one(scenario: str, options: RunOptions) -> None:
     width = max(map(len, chosen.layerings))
     count = len(chosen.layerings)
     numbered = {name: f"{number} of {count}  " for number, name in enumerate(chosen.layerings, start=1)}
+    is_long = outlook.expected(chosen, load).run_s > _WORTH_PROCESSES_S
+    jobs = options.workers if is_long or options.jobs else 1
     with staged(console) as stage:
         experiment.run(
             directory,
@@ -151,7 +153,9 @@ def _run_one(scenario: str, options: RunOptions) -> None:
             is_held=options.hold,
             is_trusted=options.trust,
             command=shlex.join([*_words({"net"}), "--net", platform.net]),
-            progress=lambda name: stage(
+            jobs=jobs,
+            progress=lambda name: stage.begin(
+                name,
                 f"{numbered[name] if count > 1 else ''}{name:{width}} {LAYERINGS[name].title}",
                 seconds * platform.dilation if platform.net == "mininet" else None,
             ),
@@ -225,6 +229,9 @@ def _run_many(scenario: str, options: RunOptions) -> None:
         console.print(timed("analysis  measuring", time.monotonic() - since))
     result("page", str(page))
 
+
+_WORTH_PROCESSES_S = 4.0
+"""Estimated duration of a run from which on processes for its layerings pay: each takes a second to start."""
 
 _HOW = {each.name for each in fields(RunOptions)} - {each.name for each in fields(ScenarioOptions)}
 _HOW -= {"net", "impairment", "dilation"}

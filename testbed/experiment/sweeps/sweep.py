@@ -27,7 +27,7 @@ from testbed.experiment import run as running
 from testbed.experiment.options import RunOptions
 from testbed.experiment.platform import Platform
 from testbed.experiment.sweeps.directory import Job, place_of
-from testbed.experiment.sweeps.workers import work_off
+from testbed.experiment.workers import work_off
 from testbed.layerings.registry import LAYERINGS
 from testbed.scenario import reader as scenarios
 from testbed.scenario import workload

@@ -15,7 +15,7 @@ from functools import partial
 from random import Random
 from typing import Generic
 
-from testbed.experiment.sweeps.workers import work_off
+from testbed.experiment.workers import work_off
 from testbed.verify.kit.family import Family, S
 
 _NEW = 0.3

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from testbed.experiment.sweeps.workers import work_off
+from testbed.experiment.workers import work_off
 from testbed.verify.kit.family import Family
 
 _BATCH = 50

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 
-from testbed.experiment.sweeps.workers import work_off
+from testbed.experiment.workers import work_off
 from testbed.verify.kit.outcome import Outcome, Violation
 from testbed.verify.kit.story import Step
 from testbed.verify.push.family import PUSH

@@ -4,39 +4,59 @@ import os
 import signal
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from contextvars import ContextVar
 from multiprocessing import active_children, connection, get_context, parent_process
+from multiprocessing.queues import SimpleQueue
 from threading import Thread
-from typing import TypeVar
+from typing import Any, TypeVar
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
+Hear = Callable[[Any], None]
+"""Called with what tasks report()."""
 
 _AHEAD = 2
 """Queued tasks per worker: none waits for the next, and memory stays constant."""
 
+_LISTENING_S = 0.1
+"""Time between two looks at reports."""
+
+_hear: ContextVar[Hear | None] = ContextVar("hear", default=None)
+
+
+def report(message: Any) -> None:
+    """Report a message from a task to the process that works tasks off."""
+    hear = _hear.get()
+    if hear is not None:
+        hear(message)
+
 
 def work_off(
-    work: Callable[[Task], Result], tasks: Iterable[Task], workers: int
+    work: Callable[[Task], Result], tasks: Iterable[Task], workers: int, hear: Hear | None = None
 ) -> Generator[Result, None, None]:
-    """Yield the result of `work` for each task, in order of completion.
+    """Yield the result of `work` for each task, in order of completion; call `hear` with each message that a
+    task reports.
 
     One worker is this process itself: another would only have to be started. Closing the generator ends the
     workers in mid-task. Must be called from the main thread. Raises
     concurrent.futures.process.BrokenProcessPool if a worker was killed.
     """
     if workers == 1:
+        _hear.set(hear)
         yield from map(work, tasks)
         return
-    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_end_with_parent)
+    context = get_context("spawn")
+    messages = None if hear is None else context.SimpleQueue()
+    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_begin, initargs=(messages,))
     waiting: set[Future[Result]] = set()
     try:
         for task in tasks:
             waiting.add(_submit(pool, work, task))
             if len(waiting) >= _AHEAD * workers:
-                done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+                done, waiting = _wait(waiting, messages, hear)
                 yield from (each.result() for each in done)
         while waiting:
-            done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+            done, waiting = _wait(waiting, messages, hear)
             yield from (each.result() for each in done)
     except BaseException:
         for process in active_children():
@@ -44,6 +64,18 @@ def work_off(
         raise
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+def _wait(
+    waiting: set[Future[Result]], messages: SimpleQueue[Any] | None, hear: Hear | None
+) -> tuple[set[Future[Result]], set[Future[Result]]]:
+    """Wait until a task is done, and hear what tasks report; return those that are done, and the others."""
+    while True:
+        done, rest = wait(waiting, None if hear is None else _LISTENING_S, FIRST_COMPLETED)
+        while messages is not None and hear is not None and not messages.empty():
+            hear(messages.get())
+        if done:
+            return done, rest
 
 
 def _submit(pool: ProcessPoolExecutor, work: Callable[[Task], Result], task: Task) -> Future[Result]:
@@ -54,6 +86,12 @@ def _submit(pool: ProcessPoolExecutor, work: Callable[[Task], Result], task: Tas
         return pool.submit(work, task)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _begin(messages: SimpleQueue[Any] | None) -> None:
+    """Begin a worker."""
+    _hear.set(None if messages is None else messages.put)
+    _end_with_parent()
 
 
 def _end_with_parent() -> None:

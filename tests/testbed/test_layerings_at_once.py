@@ -1,0 +1,62 @@
+"""Layerings of an emulated run side by side, and samples of nodes to which nothing has happened."""
+
+from pathlib import Path
+
+import pytest
+
+from testbed.experiment import run as running
+from testbed.experiment.platform import Platform
+from testbed.scenario import workload
+from testbed.scenario.reader import load
+from topologies.emulator.network import EmulatedNetwork
+
+EMULATED = Platform("emulated", "a test")
+
+
+def files_of(directory: Path) -> dict[str, bytes]:
+    return {
+        path.relative_to(directory).as_posix(): path.read_bytes()
+        for path in sorted(directory.rglob("*"))
+        if path.is_file()
+    }
+
+
+def test_layerings_side_by_side_leave_the_same_bytes(tmp_path: Path) -> None:
+    scenario = load("line", items=5, layerings=("lli", "poll", "ssb"))
+    published = workload.load(scenario)
+    begun: list[str] = []
+    shares: dict[str, list[float]] = {}
+    for name, jobs in (("one", 1), ("three", 3)):
+        running.run(
+            scenario,
+            published,
+            EMULATED,
+            tmp_path / name,
+            jobs=jobs,
+            progress=begun.append,
+            advance=lambda layering, share: shares.setdefault(layering, []).append(share),
+        )
+    assert begun[:3] == ["lli", "poll", "ssb"]
+    assert sorted(begun[3:]) == ["lli", "poll", "ssb"]
+    assert all(told.count(1.0) == 2 and min(told) == 0.0 for told in shares.values())
+    assert files_of(tmp_path / "one") == files_of(tmp_path / "three")
+
+
+@pytest.mark.parametrize(
+    ("name", "layerings"),
+    [
+        ("failover", ("lli", "persistent", "sync", "ssb")),
+        ("village", ("tiny",)),
+        ("social", ("ssb-aware",)),
+    ],
+)
+def test_a_node_is_sampled_anew_when_something_has_happened_to_it(
+    name: str, layerings: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scenario = load(name, items=70 if name == "failover" else None, layerings=layerings)
+    published = workload.load(scenario)
+    running.run(scenario, published, EMULATED, tmp_path / "active")
+    monkeypatch.setattr(EmulatedNetwork, "take_active", lambda network: {*network._nodes})
+    running.run(scenario, published, EMULATED, tmp_path / "all")
+    active, every = (files_of(tmp_path / place) for place in ("active", "all"))
+    assert active == every
