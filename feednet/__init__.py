@@ -26,6 +26,7 @@ without (NFD) the same calls pull them.
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from base import compiled
 from feednet import rooms
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ if TYPE_CHECKING:
         has_route,
     )
     from topologies.model import Link, Medium, Topology
+
+compiled.use()
 
 _PLACES = {
     "feednet.client": ("Feed", "Feeds", "Forked", "Subscription"),

@@ -10,7 +10,7 @@ from ndn.transport.nfd_registerer import NfdRegister
 from ndn.types import InterestCanceled, InterestNack, InterestTimeout, ValidationFailure, ValidResult
 
 from forwarder.daemon.commands import Signer
-from forwarder.management import LOCALHOP, LOCALHOST
+from forwarder.management.manager import LOCALHOP, LOCALHOST
 from forwarder.management.parameters import ControlParameters, parse_response
 from forwarder.wire.name import NAME, from_uri, to_uri
 from forwarder.wire.packet import parse_interest

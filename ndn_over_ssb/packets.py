@@ -3,13 +3,16 @@
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
+from typing import TYPE_CHECKING
 
 from forwarder.host import Host
 from forwarder.wire.lp import CONGESTION, NO_ROUTE, make_lp, open_data, open_interest, parse_lp
 from forwarder.wire.packet import Interest
 from ndn_over_ssb.links import Link, Links
 from ndn_over_ssb.name_space import NameSpace
-from ndn_over_ssb.trust import Trust
+
+if TYPE_CHECKING:  # python-ndn's validators are slow to import, and needed where there is trust only
+    from ndn_over_ssb.trust import Trust
 
 
 class Packets:
@@ -29,7 +32,7 @@ class Packets:
         links: Links,
         name_space: NameSpace,
         counters: Counter[str],
-        trust: Trust | None,
+        trust: "Trust | None",
         answer: Callable[[bytes], bytes | None],
     ) -> None:
         self._me = me

@@ -9,7 +9,7 @@ and loop detection are those of the forwarder (forwarder.forwarder), as in any N
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from base.timers import earliest
 from forwarder.forwarder import Forwarder
@@ -22,12 +22,14 @@ from ndn_over_ssb.negotiation import Negotiation, Policy
 from ndn_over_ssb.packets import Packets
 from ndn_over_ssb.routes import Change, Routes
 from ndn_over_ssb.side import ScuttlebuttSide
-from ndn_over_ssb.trust import Trust
 from ssb.graph import CONTACT
 from ssb.message import Message
 from ssb.peer.program import PeerEvent, PeerWrapper
 from ssb.replication.ebt import Ebt
 from ssb.store.feeds import read_log
+
+if TYPE_CHECKING:
+    from ndn_over_ssb.trust import Trust
 
 _LOGS: Final = 10_000  # read by a provider
 
@@ -58,7 +60,7 @@ class Participant(PeerWrapper):
         policy: Policy,
         forwarder: Forwarder,
         *,
-        trust: Trust | None = None,
+        trust: "Trust | None" = None,
         now: int = 0,
         watch: Callable[[str, Passage], None] = lambda other, passage: None,
         answer: Callable[[bytes], bytes | None] = lambda name: None,

@@ -1,9 +1,9 @@
 #!/bin/sh
-# Compile the forwarder into a directory of its own, which is to come first on the path. Usage:
+# Compile the modules that setup.py names into a directory of their own (base/compiled.py). Usage:
 # compile.sh PYTHON DIRECTORY
 #
-# By way of the wheel, as a user gets it, and of that wheel only what is compiled: all else is the tree's, and
-# cannot be an old copy. Without a C compiler there is one line and no directory, and that is no failure.
+# By way of the wheel, as a user gets it, and of that wheel only what is compiled. Without a C compiler there is
+# one line and no directory, and that is no failure.
 set -eu
 
 python=$1
@@ -20,10 +20,8 @@ if [ -n "$missing" ]; then
     exit 0
 fi
 
-say "compiling the forwarder (under a minute; again when it has changed)"
+say "compiling the forwarder and the emulator (some minutes; again when they have changed)"
 wheels=$(mktemp -d)
 trap 'rm -rf "$wheels"' EXIT
 FEEDNET_COMPILE=1 "$python" -m pip --quiet --disable-pip-version-check wheel --no-deps --wheel-dir "$wheels" .
-"$python" -m zipfile -e "$wheels"/*.whl "$wheels/all"
-mkdir "$directory"
-mv "$wheels"/all/base "$wheels"/all/forwarder "$wheels"/all/*.so "$directory"
+FEEDNET_PLAIN=1 "$python" -m base.compiled "$wheels"/*.whl "$directory"

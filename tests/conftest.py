@@ -1,30 +1,23 @@
 """For all tests: Hypothesis without deadlines, since a shared machine has pauses of its own; and a home of
 theirs, so that nothing that a user has installed or set changes what they see.
 
-`--compiled` runs the tests against a compiled forwarder, and insists on it.
+`--compiled` insists on compiled modules (base/compiled.py); FEEDNET_PLAIN=1 keeps them out.
 """
 
 import os
 import signal
 from collections.abc import Iterator
-from importlib import import_module
-from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
 from fresh_seeds import first_fresh_seed
 from hypothesis import settings
 
+from base import compiled
+
+compiled.use()  # before anything imports what may be compiled
 settings.register_profile("shared-machine", deadline=None)
 settings.load_profile("shared-machine")
-
-ROOT = Path(__file__).parents[1]
-PLAIN = (
-    *("forwarder.daemon.", "forwarder.faces.", "forwarder.management."),
-    *("forwarder.strategies.", "forwarder.strategies.strategy.", "forwarder.toml_file"),
-)
-"""Never compiled; setup.py says why."""
-
 
 OF_THE_USER = (
     *("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR", "WIRESHARK_PLUGIN_DIR"),
@@ -64,30 +57,24 @@ def plain_poll() -> Iterator[None]:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--compiled", action="store_true", help="the forwarder must be the compiled one")
+    parser.addoption("--compiled", action="store_true", help="compiled modules must be in use")
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    if not session.config.getoption("compiled"):
-        return
-    for path in sorted((ROOT / "forwarder").rglob("*.py")):
-        name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
-        if path.stem != "__init__" and not f"{name}.".startswith(PLAIN):
-            found = import_module(name).__file__ or ""
-            if Path(found).suffix == ".py":
-                raise pytest.UsageError(f"{name} is not compiled: {found}")
+    if session.config.getoption("compiled") and compiled.state() != "in use":
+        raise pytest.UsageError(f"compiled modules are {compiled.state()}: make compiled")
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
     return [
-        "forwarder: " + ("compiled by mypyc" if config.getoption("compiled") else "plain Python"),
+        "forwarder: " + ("compiled by mypyc" if compiled.state() == "in use" else "plain Python"),
         f"fresh seeds of this commit: from {first_fresh_seed()}",
     ]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.get_closest_marker("long") is None)
-    if config.getoption("compiled"):
+    if compiled.state() == "in use":
         left_out = [item for item in items if item.get_closest_marker("patches")]
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]

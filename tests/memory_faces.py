@@ -5,7 +5,8 @@ from random import Random
 
 from base.units import SECOND
 from forwarder.forwarder import Forwarder
-from forwarder.management import Authorisation, Management
+from forwarder.management.authorisation import Authorisation
+from forwarder.management.manager import Management
 from forwarder.tables.face import FIRST_FACE, INTERNAL_FACE, Face, Persistency
 from forwarder.tables.face_system import LOCAL_FIELDS, FaceEvent, FaceParameters, Outcome
 from forwarder.wire.lp import make_lp, parse_lp

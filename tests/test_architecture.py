@@ -115,7 +115,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "analysis": {"base", "captures", "analysis.errors"},
     **{room: below | DECODED for room, below in ANALYSIS.items()},
     "analysis/decode/protocols": DECODED | {"ssb", "ssb_over_ndn.naming", "ndn_over_ssb"},
-    "testbed": {"forwarder"},
+    "testbed": {"base", "forwarder"},
     **{
         room: {name.replace("/", ".") for name in below} | NDN | {"analysis", "testbed.errors"}
         for room, below in TESTBED.items()

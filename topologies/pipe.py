@@ -51,7 +51,7 @@ def pipe_rng(seed: int, carrier: Link | Medium, sender: str, receiver: str = "")
     unaffected by other links. Raises ValueError for an unknown node.
     """
     nodes = carrier.members if isinstance(carrier, Medium) else (carrier.a, carrier.b)
-    if sender not in nodes or receiver not in (*nodes, ""):
+    if sender not in nodes or (receiver and receiver not in nodes):
         raise ValueError(f"{carrier} does not join {sender} and {receiver or 'anybody'}")
     if isinstance(carrier, Medium):
         key = f"{seed} {carrier.name} {sender} {receiver}"

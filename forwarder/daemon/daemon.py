@@ -18,8 +18,9 @@ from forwarder.faces import unix
 from forwarder.faces.system import Faces
 from forwarder.forwarder import Forwarder
 from forwarder.host import Host
-from forwarder.management import Authorisation, Management
+from forwarder.management.authorisation import Authorisation
 from forwarder.management.feednet import FeednetModule
+from forwarder.management.manager import Management
 from forwarder.strategies.best_route import BestRoute
 from forwarder.strategies.strategy import Strategy
 from forwarder.tables.face import FIRST_FACE, INTERNAL_FACE, Face

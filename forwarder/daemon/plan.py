@@ -14,7 +14,7 @@ from forwarder import strategies
 from forwarder.daemon.config import Config, ConfigError, FaceSection, StrategySection
 from forwarder.daemon.neighbours import Ends
 from forwarder.faces.uri import canonize
-from forwarder.management import Authorisation
+from forwarder.management.authorisation import Authorisation
 from forwarder.strategies.strategy import Strategy
 from forwarder.wire.name import from_uri
 

@@ -4,8 +4,3 @@
 check their signers; `module` defines modules, and `routes`, `faces`, `store`, `strategies`, `status` are
 those of NFD; `parameters`, `publisher` and `announcement` are formats.
 """
-
-from forwarder.management.authorisation import Authorisation
-from forwarder.management.manager import LOCALHOP, LOCALHOST, Management
-
-__all__ = ["LOCALHOP", "LOCALHOST", "Authorisation", "Management"]

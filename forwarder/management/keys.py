@@ -9,22 +9,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from Cryptodome.Hash import SHA256
-from Cryptodome.PublicKey import ECC, RSA
-from Cryptodome.Signature import DSS, pkcs1_15
 from nacl.exceptions import BadSignatureError
 from nacl.signing import VerifyKey
 
 from forwarder.management.commands import parse_signature_info
 from forwarder.wire.name import GENERIC, component, components, to_uri
-from forwarder.wire.packet import DIGEST_SHA256, ED25519, Data, parse_data
+from forwarder.wire.packet import (
+    DIGEST_SHA256,
+    ED25519,
+    KEY_CONTENT,
+    SHA256_WITH_ECDSA,
+    SHA256_WITH_RSA,
+    Data,
+    parse_data,
+)
 from forwarder.wire.tlv import MalformedPacket, element, elements, read_header
-
-SHA256_WITH_RSA = 1
-SHA256_WITH_ECDSA = 3
-
-KEY_CONTENT = 2
-"""ContentType of a certificate."""
 
 _KEY = (GENERIC, b"KEY")
 _SIGNATURE_INFO = 22
@@ -46,6 +45,10 @@ def load_key(info: bytes) -> tuple[int, Verify]:
 
     Raises ValueError if it is not an RSA, ECDSA or Ed25519 key.
     """
+    from Cryptodome.Hash import SHA256  # slow to import, and needed by few nodes
+    from Cryptodome.PublicKey import RSA
+    from Cryptodome.Signature import pkcs1_15
+
     try:
         return _load_curve(info)
     except (ValueError, IndexError, TypeError):
@@ -66,6 +69,10 @@ def load_key(info: bytes) -> tuple[int, Verify]:
 
 
 def _load_curve(info: bytes) -> tuple[int, Verify]:
+    from Cryptodome.Hash import SHA256
+    from Cryptodome.PublicKey import ECC
+    from Cryptodome.Signature import DSS
+
     key = ECC.import_key(info)
     if key.curve == "Ed25519":
         ed25519 = VerifyKey(key.export_key(format="raw"))

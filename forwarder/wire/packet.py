@@ -54,7 +54,12 @@ _KEY_LOCATOR: Final = 28
 _VALIDITY_PERIOD: Final = 253  # of a certificate; odd and yet meant to be ignored by who does not know it
 
 DIGEST_SHA256: Final = 0
+SHA256_WITH_RSA: Final = 1
+SHA256_WITH_ECDSA: Final = 3
 ED25519: Final = 5
+
+KEY_CONTENT: Final = 2
+"""ContentType of a certificate."""
 
 DEFAULT_LIFETIME_MS: Final = 4000
 

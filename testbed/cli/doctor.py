@@ -15,6 +15,7 @@ from typing import Literal, NamedTuple
 import click
 
 from analysis.errors import install_command
+from base import compiled
 from testbed.cli.extras import missing
 from topologies.mininet import sandbox
 
@@ -60,6 +61,15 @@ def _python() -> Finding:
             "sudo apt install python3.11 python3.11-venv && make setup PYTHON=python3.11",
         )
     return Finding("Python", "ok", version)
+
+
+def _compiled() -> Finding:
+    state = compiled.state()
+    if state == "in use":
+        return Finding("compiled", "ok", "forwarder and emulator")
+    if (compiled.ROOT / "Makefile").exists():
+        return Finding("compiled", "less", f"{state}: runs in the emulator take longer", "make compiled")
+    return Finding("compiled", "less", "plain Python: runs take longer", "FEEDNET_COMPILE=1 pip install .")
 
 
 def _testbed() -> Finding:
@@ -208,6 +218,7 @@ def _wireshark() -> Finding:
 
 _CHECKS: tuple[Callable[[], Finding], ...] = (
     _python,
+    _compiled,
     _testbed,
     _analysis,
     _mininet,

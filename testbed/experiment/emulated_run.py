@@ -262,7 +262,7 @@ class _Task(NamedTuple):
 
         def advance(share: float) -> None:
             nonlocal told
-            if share >= told / 100:
+            if told / 100 <= share < 1:
                 told = int(100 * share) + 1
                 report((layering, share))
 

@@ -15,7 +15,7 @@ from forwarder.faces import unix
 from forwarder.faces.system import Faces
 from forwarder.faces.uri import FaceUri
 from forwarder.host import Host
-from forwarder.management import Authorisation
+from forwarder.management.authorisation import Authorisation
 
 FORWARDER = "nfd.sock"
 """The socket, in a node's home."""

@@ -95,7 +95,7 @@ class TestAllTables:
         assert "nothing: 0 Interests, no PIT entry\n" in said
         page = (out / "report.html").read_text(encoding="utf-8").replace(NARROW_SPACE, " ")
         assert "half of all answers came within 2 ms (n = 1)" in re.sub(r"<[^>]*>", "", page)
-        assert "of the Interests, 50 % in exp got none" in re.sub(r"<[^>]*>", "", page)
+        assert "50 % in exp of the Interests got no answer" in re.sub(r"<[^>]*>", "", page)
         exp, nothing = json.loads((out / "summary.json").read_text(encoding="utf-8"))
         assert {name: exp[name] for name in ("requests", "data", "nacked", "unanswered", "pit_peak")} == {
             "requests": 2,

@@ -190,6 +190,7 @@ def test_a_run_on_both_engines(rough, jvm):
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_captures_on_both_engines(rough, jvm):
     for name in ("sail", "spark"):
         captures = [f"{x}={rough / 'sail' / x / 'capture.pcapng'}" for x in LAYERINGS]

@@ -24,7 +24,7 @@ from signing import (
 )
 
 from base.units import MS, SECOND
-from forwarder.management import Authorisation
+from forwarder.management.authorisation import Authorisation
 from forwarder.management.keys import load_certificate, parse_certificate
 from forwarder.wire.name import from_uri
 from forwarder.wire.packet import make_interest, parse_data

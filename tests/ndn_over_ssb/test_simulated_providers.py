@@ -14,7 +14,7 @@ from testbed.verify.providers.story import HOSTILE, make_story
 from testbed.verify.providers.world import PROVIDERS
 
 SEEDS = 40
-FRESH = 30
+FRESH = 10
 WITHIN = 20
 FROM = {
     "a delegated prefix is its giver's": 14,

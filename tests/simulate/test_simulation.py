@@ -43,11 +43,13 @@ def test_what_once_went_wrong_does_not(name: str) -> None:
     assert CLASSIC.play(SAVED[name]).violation is None
 
 
+@pytest.mark.seeds
 @pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
 def test_what_must_hold_holds(first: int, coverage: Counter[str]) -> None:
     coverage.update(played(first))
 
 
+@pytest.mark.seeds
 @pytest.mark.parametrize("chunk", range(FRESH // CHUNK))
 def test_what_must_hold_holds_on_seeds_that_nobody_has_tuned_to(chunk: int) -> None:
     played(first_fresh_seed() + chunk * CHUNK)

@@ -12,7 +12,7 @@ from testbed.verify.kit.search import play_seeds
 from testbed.verify.swarms.rungs import RUNGS, make_rungs
 
 SEEDS = 40
-FRESH = 40
+FRESH = 20
 WITHIN = 20
 FROM = {"records of what was sent": 5990}
 """Where the search for a mutant begins, if not at 0: one story of gossip-skip in 1,000 meets this one."""

@@ -12,7 +12,7 @@ from testbed.verify.swarms.story import HOSTILE, make_swarm
 from testbed.verify.swarms.world import SWARMS
 
 SEEDS = 100
-FRESH = 100
+FRESH = 40
 WITHIN = 150
 FROM = {
     "called once": 187,

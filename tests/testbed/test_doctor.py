@@ -24,6 +24,7 @@ def test_it_says_something_of_everything() -> None:
     found = json.loads(result.output)
     wanted = [
         "Python",
+        "compiled",
         "testbed",
         "Java",
         "Mininet",

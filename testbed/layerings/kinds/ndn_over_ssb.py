@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import partial
 from random import Random
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import Field
 
@@ -29,7 +29,6 @@ from ndn_over_ssb.name_space import statement
 from ndn_over_ssb.negotiation import Policy
 from ndn_over_ssb.participant import Participant
 from ndn_over_ssb.side import ScuttlebuttSide
-from ndn_over_ssb.trust import Trust
 from ssb.keys import Identity
 from ssb.message import Message
 from ssb.peer.options import PORT, PeerOptions
@@ -54,6 +53,9 @@ from testbed.layerings.nodes.ndn_node import choose_strategies
 from testbed.layerings.nodes.node import Context, EventRows, SimpleLayering, StateSize
 from testbed.layerings.nodes.peer_role import peer_identity
 from testbed.layerings.nodes.workload import Feature, Feed, Workload
+
+if TYPE_CHECKING:
+    from ndn_over_ssb.trust import Trust
 
 EPOCH_MS: Final = 1_700_000_000_000.0
 """The time at 0 ns of all runs, ms since 1970: clocks of logs and certificates."""
@@ -111,7 +113,9 @@ class NdnOverSsbNode:
         )
         self._trust: Trust | None = None
         if self._is_provider and parameters["validate_data"]:
-            self._trust = Trust(SCHEMA, anchor_of(context.seed).certificate, random, EPOCH_MS)
+            from ndn_over_ssb import trust  # python-ndn's validators are slow to import
+
+            self._trust = trust.Trust(SCHEMA, anchor_of(context.seed).certificate, random, EPOCH_MS)
         self._journey = _Journey({_identity(context, node).ref: node for node in context.network.nodes})
         self._participant = self._make_participant(random)
         self._held = (

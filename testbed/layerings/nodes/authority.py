@@ -8,13 +8,8 @@ import hashlib
 from functools import cache
 from typing import Final
 
-from Cryptodome.Hash import SHA256
-from Cryptodome.PublicKey import ECC
-from Cryptodome.Signature import DSS
-
-from forwarder.management.keys import KEY_CONTENT, SHA256_WITH_ECDSA
 from forwarder.wire.name import GENERIC, VERSION, component, from_uri
-from forwarder.wire.packet import make_data
+from forwarder.wire.packet import KEY_CONTENT, SHA256_WITH_ECDSA, make_data
 from forwarder.wire.tlv import element, nni
 
 _CURVE: Final = "P-256"
@@ -41,6 +36,9 @@ class Authority:
     def __init__(
         self, uri: str, issuer: "Authority | None" = None, *, until: str = "21000101", seed: str = ""
     ) -> None:
+        from Cryptodome.PublicKey import ECC  # slow to import, and needed by few layerings
+        from Cryptodome.Signature import DSS
+
         drawn = int.from_bytes(hashlib.sha512(f"{seed} {uri}".encode()).digest())
         key = ECC.construct(curve=_CURVE, d=drawn % (_ORDER - 1) + 1)
         self._signer = DSS.new(key, "deterministic-rfc6979", encoding="der")
@@ -81,6 +79,8 @@ class Authority:
         )
 
     def _sign(self, signed: bytes) -> bytes:
+        from Cryptodome.Hash import SHA256
+
         return bytes(self._signer.sign(SHA256.new(signed)))
 
 

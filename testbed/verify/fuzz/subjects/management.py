@@ -11,9 +11,14 @@ from base.units import MS
 from forwarder.daemon.commands import Signer
 from forwarder.forwarder import Forwarder
 from forwarder.host import Host
-from forwarder.management import LOCALHOP, LOCALHOST, Authorisation, Management
-from forwarder.management.authorisation import AnnouncementRule, AuthorisationFile, LocalhopRule
+from forwarder.management.authorisation import (
+    AnnouncementRule,
+    Authorisation,
+    AuthorisationFile,
+    LocalhopRule,
+)
 from forwarder.management.feednet import FeednetModule
+from forwarder.management.manager import LOCALHOP, LOCALHOST, Management
 from forwarder.tables.face import FIRST_FACE, INTERNAL_FACE, Face, Persistency
 from forwarder.tables.face_system import LOCAL_FIELDS, FaceEvent, FaceParameters, Outcome
 from forwarder.wire.lp import open_data
