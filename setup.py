@@ -1,5 +1,5 @@
-"""The optional compiled build: `FEEDNET_COMPILE=1 pip install .` makes the forwarder and the emulator a C
-extension, by mypyc.
+"""The optional compiled build: `FEEDNET_COMPILE=1 pip install .` makes the forwarder, and what a frame meets
+in the emulator, a C extension, by mypyc.
 
 Without that variable the package is pure Python, and an editable install is so always: a compiled module
 shadows its source. All else about the package stands in pyproject.toml. A compiled build is made in a
@@ -25,9 +25,8 @@ COMPILED = sorted(
     # On the way of every packet.
     | {f"forwarder/strategies/{name}.py" for name in ("measurements", "strategy_choice", "suppression")}
     | {f"base/{name}.py" for name in ("round_trip", "timers", "units")}
-    # The emulator: its nodes, links and captures.
-    | {f"topologies/emulator/{name}.py" for name in ("network", "underlay", "virtual_time")}
-    | {"topologies/pipe.py", "captures/formats/pcapng.py", "captures/layers/frames.py"}
+    # The links and captures of the emulator.
+    | {"topologies/emulator/underlay.py", "topologies/pipe.py", "captures/formats/pcapng.py", "captures/layers/frames.py"}
     # The formats in which Scuttlebutt's messages are signed.
     | {"ssb/bipf.py", "ssb/canonical.py"}
 )
@@ -53,7 +52,7 @@ class CompiledBuild(build):
         from mypyc.build import mypycify  # not at the top: pip asks what is required before it is there
 
         extensions = mypycify(
-            [*FLAGS, *COMPILED], group_name="feednet", opt_level="1", target_dir=self.build_base
+            [*FLAGS, *COMPILED], group_name="feednet", opt_level="2", target_dir=self.build_base
         )
         for extension in extensions:  # another version of a compiler warns of other things
             extension.extra_compile_args = [*extension.extra_compile_args, "-Wno-error", "-g0"]

@@ -23,7 +23,7 @@ from topologies.emulator import network
 from topologies.model import Link
 from topologies.pipe import Arrival, Pipe, pipe_rng
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.patches]  # TellingPipe stands for Pipe
 
 SEEDS = (3, 4)
 LAYERINGS = ("poll", "lli", "lli-selective")
