@@ -26,7 +26,12 @@ COMPILED = sorted(
     | {f"forwarder/strategies/{name}.py" for name in ("measurements", "strategy_choice", "suppression")}
     | {f"base/{name}.py" for name in ("round_trip", "timers", "units")}
     # The links and captures of the emulator.
-    | {"topologies/emulator/underlay.py", "topologies/pipe.py", "captures/formats/pcapng.py", "captures/layers/frames.py"}
+    | {
+        "topologies/emulator/underlay.py",
+        "topologies/pipe.py",
+        "captures/formats/pcapng.py",
+        "captures/layers/frames.py",
+    }
     # The formats in which Scuttlebutt's messages are signed.
     | {"ssb/bipf.py", "ssb/canonical.py"}
 )
