@@ -35,6 +35,7 @@ from analysis.metrics import aggregates
 from analysis.metrics.comparison import compare, measure
 from analysis.metrics.run import bottleneck, delivery, held_state, logs, moves, replication, state, tiny
 from analysis.metrics.run.duplicates import copies
+from analysis.metrics.run.feed_hops import feed_hops
 from analysis.metrics.run.in_flight import in_flight
 from analysis.metrics.run.lower_bounds import feeds_at, item_sizes, least_sizes, wire_bound, with_bound
 from analysis.metrics.run.saturation import keeping_up
@@ -545,6 +546,7 @@ def _links(given: RunInputs) -> None:
     came = protocol_messages.arrivals(protocol_messages.items(given.seen), ends)
     every = crossed.unionByName(came, allowMissingColumns=True)
     link = ("layering", "sender", "receiver")
+    given.keep("feed_hops", feed_hops(crossed), "layering", "node", "upstream")
     given.keep("link_load", link_transits.link_load(crossed, given.runs), *link, "slice", "kind")
     given.keep("hop_delays", link_transits.hop_delays(every, given.latencies), *link)
     given.keep("losses", link_transits.losses(crossed, ends), *link, "feed", "seq")

@@ -58,6 +58,9 @@ class Tables:
 
 _PACKETS = {"interest": "Interests", "data": "Data"}
 
+MOST_HOPS = 100
+"""Maximum number of rows of the table of feeds by hop."""
+
 MOST_RATIOS = 3
 """Maximum number of layerings with ratios in the table."""
 
@@ -155,6 +158,8 @@ def render(manifest: Manifest, tables: Tables) -> str:
         held=given.held,
         kinds=tables["state_kinds"],
         lookups=tables["lookups"],
+        feed_hops=sorted(tables["feed_hops"], key=_by_items)[:MOST_HOPS],
+        more_hops=max(len(tables["feed_hops"]) - MOST_HOPS, 0),
         misbehaviour=[row | {"accused": ", ".join(row["accused"])} for row in tables["tiny_misbehaviour"]],
         crossings=[row | {"kind": _PACKETS[row["kind"]]} for row in tables["crossings"]],
         sampled_every=duration(next(iter(manifest.runs.values())).sample_interval_ns),
@@ -269,6 +274,10 @@ def _link_row(row: dict[str, Any]) -> LinkRow:
     in_a_row = ratio(row["lost"], row["loss_runs"]), ratio(row["set_lost"], row["set_loss_runs"])
     way = "" if row["sender"] == ALL else f"{row['sender']} to {row['receiver']}"
     return LinkRow(row["layering"], way, row["frames"], [lost, in_a_row, *others])
+
+
+def _by_items(row: dict[str, Any]) -> int:
+    return -int(row["items"])
 
 
 def _compared_rows(comparison: Rows, samples: Samples, manifest: Manifest) -> Iterator[ComparedRow]:

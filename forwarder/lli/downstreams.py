@@ -137,12 +137,14 @@ class Downstreams:
 
     def next_turn(self, entry: FeedEntry, now: int) -> int:
         """Return when an item that waits for its link may go, ns."""
-        turns = (
-            (self._turn(face, r, now), r)
-            for face, r in entry.ranges.items()
-            if self._faces[face].pacer and self._faces[face].is_proven
-        )
-        return min((t for t, r in turns if t > now or r.ready(entry.item) is not None), default=NEVER)
+        first = NEVER
+        for face, granted in entry.ranges.items():
+            record = self._faces[face]
+            if record.pacer is not None and record.is_proven:
+                turn = self._turn(face, granted, now)
+                if turn < first and (turn > now or granted.ready(entry.item) is not None):
+                    first = turn
+        return first
 
     def _turn(self, face: int, granted: Range, now: int) -> int:
         """Return when a downstream's link has room for an item, ns."""

@@ -233,7 +233,7 @@ class Upstream:
     @property
     def next(self) -> int:
         """The first item that is not here."""
-        return min(self._missing, default=self.head)
+        return min(self._missing) if self._missing else self.head
 
     @property
     def outstanding(self) -> int:
@@ -487,7 +487,7 @@ class Upstream:
 
     def _repair_at(self) -> int:
         """When the first missing item is to be asked for, ns; NEVER if nobody has any of them."""
-        return min(self._missing.values(), default=NEVER)
+        return min(self._missing.values()) if self._missing else NEVER
 
     def _answer_until(self) -> int:
         """Until when the last LLI may be answered, ns; 0 if it has been."""
@@ -498,7 +498,7 @@ class Upstream:
 
     def _is_tail_known(self) -> bool:
         """Whether the upstream has announced the next item."""
-        return self._first_there <= self.head <= min(self.known_tip, self.limit)
+        return self._first_there <= self.head <= self.known_tip and self.head <= self.limit
 
     def _patience(self) -> int:
         """Longest silence before a probe; shorter on a path that loses."""
@@ -568,6 +568,8 @@ class Upstream:
 
     def _forget_repairs(self, now: int) -> None:
         """Count repaired items as lost indeed, once their first copies would have come."""
+        if not self._repaired:
+            return
         before = now - 2 * self._rtt.timeout()
         for seq in [seq for seq, at in self._repaired.items() if at < before and seq not in self._missing]:
             self._forget_repair(seq)

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from analysis.metrics.run.feed_hops import feed_hops
 from analysis.spark.engine import frame
 from analysis.tables.link_transits import ENDS, TRANSITS, hop_delays, journeys, link_load, losses, transits
 from analysis.tables.matching import match
@@ -199,3 +200,30 @@ def test_of_too_many_transits_those_of_the_first_items_are_kept(spark):
     table = crossed(spark, *(("p", "r", n, n * MS, n * MS + 10) for n in range(1, 11)))
     assert journeys(table, 100).count() == 10
     assert rows(journeys(table, 5), "seq") == [(n,) for n in range(1, 6)]
+
+
+@pytest.mark.spark
+def test_feeds_by_hop(spark):
+    usual = dict.fromkeys(TRANSITS.names) | {"layering": "x", "feed": "f", "received": 9, "frame_bytes": 5}
+    up, down = {"sender": "s", "receiver": "r"}, {"sender": "r", "receiver": "s"}
+    made = [
+        up | {"kind": "lli", "seq": 1, "send_credit": 4},
+        up | {"kind": "lli", "seq": 5, "send_credit": 8},
+        up | {"kind": "lli", "seq": 9, "send_credit": 0},
+        up | {"kind": "interest", "seq": 2},
+        up | {"kind": "interest", "topic": "sync"},
+        up | {"kind": "interest", "is_persistent": True},
+        up | {"kind": "interest", "feed": None},
+        *(down | {"kind": "data", "seq": n, "received": came} for n, came in ((1, 5), (2, None), (2, 7))),
+        down | {"kind": "data", "topic": "metadata", "seq": 1},
+        down | {"kind": "nack"},
+        down | {"kind": "idle"},
+        {"sender": "a", "receiver": "b", "kind": "data", "seq": 3},
+    ]
+    table = pa.Table.from_pylist([usual | row for row in made], to_arrow_schema(TRANSITS))
+    got = feed_hops(frame(spark, table, TRANSITS)).toArrow().sort_by("node").to_pylist()
+    counts = ("items", "again", "lost", "llis", "credit", "interests", "topics", "nacks")
+    assert [[row[name] for name in ("upstream", "node", *counts)] for row in got] == [
+        ["a", "b", 1, 0, 0, 0, None, 0, 0, 0],
+        ["r", "s", 3, 1, 1, 3, 6.0, 1, 1, 1],
+    ]

@@ -83,6 +83,7 @@ def usual_tables():
         "lookups": [],
         "crossings": [],
         "steps": [],
+        "feed_hops": [],
         "causes": [],
         "reach": [],
         "authors": [],
