@@ -24,7 +24,7 @@ from forwarder.pipelines.egress import Egress
 from forwarder.pipelines.interests import InterestPipeline
 from forwarder.pipelines.nacks import NackPipeline
 from forwarder.pipelines.next_hops import NextHops
-from forwarder.pipelines.pit_size import granted_ranges, network_records, pit_held
+from forwarder.pipelines.pit_size import PitSize, is_of_network, pit_size
 from forwarder.pipelines.tables import FEEDS_FACE, Tables
 from forwarder.strategies.best_route import BestRoute
 from forwarder.strategies.strategy import Strategy
@@ -217,31 +217,23 @@ class Forwarder(Tables):
         for entry in self.pit.expire(now):
             if entry.in_records:
                 self.counters.expired += 1
-                self.pit_expired += network_records(entry, self.faces) > 0
+                self.pit_expired += is_of_network(entry, self.faces)
                 entry.strategy.after_expiry(entry, now)
                 self.bury(entry, now)
         if self.feeds is not None:
             self.feeds.wake(now)
 
-    def pit_held(self) -> tuple[int, int]:
-        """Return the number of pending entries and their size in bytes, see pipelines.pit_size."""
-        return pit_held(self)
+    def pit_size(self) -> PitSize:
+        """Return the size of the PIT towards the network."""
+        return pit_size(self)
 
     def pit_entries(self) -> int:
-        """Return the number of pending entries, see pit_held()."""
-        return self.pit_held()[0]
+        """Return the number of pending entries, see PitSize."""
+        return pit_size(self).entries
 
     def pit_bytes(self) -> int:
-        """Return their size in bytes, see pit_held()."""
-        return self.pit_held()[1]
-
-    def pit_ranges(self) -> int:
-        """Return the number of ranges that downstreams in the network have granted."""
-        return len(granted_ranges(self))
-
-    def pit_credit(self) -> int:
-        """Return how many items may still be sent in those ranges, repeated requests not counted."""
-        return sum(granted.limit - granted.next + 1 for granted in granted_ranges(self))
+        """Return their size in bytes, see PitSize."""
+        return pit_size(self).bytes
 
     def _fetch(self, face: int, feed: bytes, seq: int, now: int) -> None:
         """Request an item from a face by a classic Interest, for the feeds of this node.

@@ -5,55 +5,60 @@ not be verified.
 """
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
-from forwarder.lli.entry import FeedEntry
-from forwarder.lli.ranges import Range
 from forwarder.lli.table import RANGE_BYTES
 from forwarder.pipelines.tables import Tables
 from forwarder.tables.face import Face
 from forwarder.tables.pit import RECORD_BYTES, PitEntry
 
 
-def pit_held(tables: Tables) -> tuple[int, int]:
-    """Return the number of pending entries, and their size in bytes.
+class PitSize(NamedTuple):
+    """The size of a PIT.
 
-    An entry is a classic Interest or a subscribed feed. Its bytes are its name, plus RECORD_BYTES a record,
-    or RANGE_BYTES a range and a feed's upstream.
+    Attributes:
+        entries: classic Interests, and subscribed feeds.
+        bytes: of names, plus RECORD_BYTES a record, or RANGE_BYTES a range and a feed's upstream.
+        ranges: ranges that downstreams have granted.
+        credit: items that may still be sent in those ranges, repeated requests not counted.
     """
-    entries = size = 0
+
+    entries: int
+    bytes: int
+    ranges: int
+    credit: int
+
+
+def pit_size(tables: Tables) -> PitSize:
+    """Return the size of a node's PIT. Loops rather than expressions: nodes are sampled often."""
+    network = {number for number, face in tables.faces.items() if not face.is_local}
+    entries = size = ranges = credit = 0
     for entry in tables.pit:
-        if records := network_records(entry, tables.faces):
+        records = 0
+        for waiting in entry.in_records:
+            records += waiting.face in network
+        for asked in entry.out_records:
+            records += asked.face in network
+        if records:
             entries += 1
             size += len(entry.key[0]) + RECORD_BYTES * records
     for feed in tables.feeds or ():
-        if ranges := _ranges(feed, tables.faces):
+        holders = 0
+        for face, granted in feed.ranges.items():
+            if face in network:
+                holders += 1
+                ranges += 1
+                credit += granted.limit - granted.next + 1
+        for face, _ in feed.holders():
+            holders += face in network
+        if holders:
             entries += 1
-            size += len(feed.feed) + RANGE_BYTES * ranges
-    return entries, size
+            size += len(feed.feed) + RANGE_BYTES * holders
+    return PitSize(entries, size, ranges, credit)
 
 
-def granted_ranges(tables: Tables) -> list[Range]:
-    """Return the ranges that downstreams in the network have granted."""
-    ranges = (each for feed in tables.feeds or () for each in feed.ranges.items())
-    return [granted for face, granted in ranges if _is_network(face, tables.faces)]
-
-
-def network_records(entry: PitEntry, faces: Mapping[int, Face]) -> int:
-    """Return how many records of an entry are of faces to the network. Loops: nodes are sampled often."""
-    count = 0
-    for waiting in entry.in_records:
-        count += _is_network(waiting.face, faces)
-    for asked in entry.out_records:
-        count += _is_network(asked.face, faces)
-    return count
-
-
-def _ranges(feed: FeedEntry, faces: Mapping[int, Face]) -> int:
-    """Return how many downstreams and upstreams of a feed are faces to the network."""
-    granted = sum(_is_network(face, faces) for face, _ in feed.ranges.items())
-    return granted + sum(_is_network(face, faces) for face, _ in feed.holders())
-
-
-def _is_network(number: int | None, faces: Mapping[int, Face]) -> bool:
-    face = None if number is None else faces.get(number)
-    return face is not None and not face.is_local
+def is_of_network(entry: PitEntry, faces: Mapping[int, Face]) -> bool:
+    """Return whether an entry has a record of a face to the network."""
+    numbers = [*(each.face for each in entry.in_records), *(each.face for each in entry.out_records)]
+    found = [faces[number] for number in numbers if number in faces]
+    return any(not face.is_local for face in found)
