@@ -26,7 +26,6 @@ without (NFD) the same calls pull them.
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from base import compiled
 from feednet import rooms
 
 if TYPE_CHECKING:
@@ -47,8 +46,6 @@ if TYPE_CHECKING:
         has_route,
     )
     from topologies.model import Link, Medium, Topology
-
-compiled.use()
 
 _PLACES = {
     "feednet.client": ("Feed", "Feeds", "Forked", "Subscription"),
@@ -100,6 +97,9 @@ def __getattr__(name: str) -> object:
     if name not in _MODULES:
         raise AttributeError(f"module 'feednet' has no attribute {name!r}")
     rooms.check()
+    from base import compiled
+
+    compiled.use()
     module = _MODULES[name]
     if module.startswith("testbed."):
         from testbed.cli.extras import need

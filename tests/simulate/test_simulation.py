@@ -69,6 +69,7 @@ def played(first: int) -> Counter[str]:
     return found.coverage
 
 
+@pytest.mark.seeds
 def test_everything_has_happened(coverage: Counter[str]) -> None:
     assert coverage["delivered"], "runs after the seeds"
     assert {what for what in HAPPENS if not coverage[what]} == set()
