@@ -107,14 +107,7 @@ class _ReportInputs:
 def render(manifest: Manifest, tables: Tables) -> str:
     """Return the page."""
     given = _ReportInputs(manifest, tables)
-    deliveries, incidents = tables.table("deliveries"), tables["incidents"]
-    outcome = Outcome(
-        tables["keeping_up"],
-        tables["latency_quantiles"],
-        [*errors(incidents, manifest)],
-        [*forks(incidents, deliveries, manifest)],
-        deliveries,
-    )
+    outcome = _outcome(manifest, tables)
     drawing = draw(manifest)
     plots, hidden = _plots(given)
     data = {
@@ -123,7 +116,7 @@ def render(manifest: Manifest, tables: Tables) -> str:
         )
     }
     if given.with_pits.layerings:
-        data["journeys"] = journey_data(tables.table("journeys"), deliveries, given.with_pits)
+        data["journeys"] = journey_data(tables.table("journeys"), outcome.deliveries, given.with_pits)
     return page(
         "run.html",
         [item for group in plots.values() for item in group],
@@ -165,6 +158,17 @@ def render(manifest: Manifest, tables: Tables) -> str:
         sampled_every=duration(next(iter(manifest.runs.values())).sample_interval_ns),
         versions=_versions(manifest, tables.engine),
         engine=tables.engine,
+    )
+
+
+def _outcome(manifest: Manifest, tables: Tables) -> Outcome:
+    deliveries, incidents = tables.table("deliveries"), tables["incidents"]
+    return Outcome(
+        tables["keeping_up"],
+        tables["latency_quantiles"],
+        [*errors(incidents, manifest)],
+        [*forks(incidents, deliveries, manifest)],
+        deliveries,
     )
 
 
