@@ -60,8 +60,9 @@ def use(directory: Path = DIRECTORY) -> bool:
     """Import compiled modules from now on; return whether it is so. Modules that were compiled together are
     used together: none if the source of one has changed, or one has been imported already.
     """
-    if state(directory) in ("in use", "absent", "turned off"):
-        return state(directory) == "in use"
+    before = state(directory)
+    if before != "out of date":  # which it is unless the digests below are right
+        return before == "in use"
     sources: dict[str, str] = json.loads((directory / _SOURCES).read_text(encoding="utf-8"))
     if any(name in sys.modules or _digest(name) != digest for name, digest in sources.items()):
         return False

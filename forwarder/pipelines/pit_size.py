@@ -10,7 +10,7 @@ from typing import NamedTuple
 from forwarder.lli.table import RANGE_BYTES
 from forwarder.pipelines.tables import Tables
 from forwarder.tables.face import Face
-from forwarder.tables.pit import RECORD_BYTES, PitEntry
+from forwarder.tables.pit import RECORD_BYTES, InRecord, OutRecord, PitEntry
 
 
 class PitSize(NamedTuple):
@@ -59,6 +59,9 @@ def pit_size(tables: Tables) -> PitSize:
 
 def is_of_network(entry: PitEntry, faces: Mapping[int, Face]) -> bool:
     """Return whether an entry has a record of a face to the network."""
-    numbers = [*(each.face for each in entry.in_records), *(each.face for each in entry.out_records)]
-    found = [faces[number] for number in numbers if number in faces]
-    return any(not face.is_local for face in found)
+    records: list[InRecord | OutRecord] = [*entry.in_records, *entry.out_records]
+    for record in records:
+        face = faces.get(record.face)
+        if face is not None and not face.is_local:
+            return True
+    return False

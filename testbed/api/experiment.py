@@ -135,7 +135,7 @@ class Experiment:
         continues after its end until it is interrupted. `command` is the equivalent command line. In the
         emulator, `jobs` layerings go side by side, each in a process, which imports the calling script: it
         must do its work under `if __name__ == "__main__":`. `progress` receives each layering at its start,
-        `advance` the layering and its share done, from 0 to 1, in the emulator only.
+        `advance` the layering and its share done, from 0 to 1; in Mininet 1 only, at its end.
         """
         options = RunOptions(net=net, impairment=impairment, dilation=dilation, hold=is_held)
         if not is_trusted:

@@ -1,6 +1,5 @@
 """Running one layering of a scenario in the emulator."""
 
-import json
 from collections.abc import Callable
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
@@ -16,6 +15,7 @@ from testbed.experiment.files import (
     COUNTERS,
     EVENTS,
     capture_interfaces,
+    line_of,
     write_events,
     write_secrets,
 )
@@ -199,9 +199,8 @@ class _Sampler:
         time = f'{{"time":{network.now}'
         for name in network.take_active():
             if name in nodes:
-                row = json.dumps(sample(nodes[name], network.now), separators=(",", ":"))
-                self._rows[name] = row.removeprefix(time)
-        self._file.writelines(f"{time}{self._rows[name]}\n" for name in sorted(nodes))
+                self._rows[name] = line_of(sample(nodes[name], network.now)).removeprefix(time)
+        self._file.writelines(time + self._rows[name] for name in sorted(nodes))
 
 
 def run(
@@ -256,7 +255,6 @@ class _Task(NamedTuple):
         """Run a layering; return it, and its entry in the manifest. Reports it and its share done: None at
         its start, 1 at its end.
         """
-        code.load(self.scenario)  # in a process of its own
         report((layering, None))
         told = 0
 
@@ -271,6 +269,11 @@ class _Task(NamedTuple):
         result = run(self.scenario, layering, self.load, directory, self.script, advance)
         report((layering, 1.0))
         return layering, result
+
+    def run_apart(self, layering: str) -> tuple[str, dict[str, Any]]:
+        """Run a layering in a process that has not loaded the scenario's code."""
+        code.load(self.scenario)
+        return self.run(layering)
 
 
 def run_all(
@@ -294,10 +297,11 @@ def run_all(
         else:
             advance(layering, share)
 
-    work = _Task(scenario, load, directory, script)
+    task = _Task(scenario, load, directory, script)
     many = 1 if script is not None else min(jobs, len(scenario.layerings))
     try:
-        with closing(work_off(work.run, scenario.layerings, many, hear)) as results:
+        work = task.run if many == 1 else task.run_apart
+        with closing(work_off(work, scenario.layerings, many, hear)) as results:
             return dict(results)
     except BrokenProcessPool as error:
         raise UserError(

@@ -36,11 +36,16 @@ RESULT = "result.json"
 """The result of a run in a box; becomes part of the manifest."""
 
 
+def line_of(row: dict[str, Any]) -> str:
+    """Return a row as a JSON line."""
+    return json.dumps(row, separators=(",", ":")) + "\n"
+
+
 def write_rows(path: Path, rows: list[dict[str, Any]]) -> None:
     """Write rows as JSON lines in order of time."""
     with path.open("w", encoding="utf-8") as file:
         for row in sorted(rows, key=lambda row: (row["time"], row["node"])):
-            file.write(json.dumps(row, separators=(",", ":")) + "\n")
+            file.write(line_of(row))
 
 
 def feed_uri(key: str) -> str:

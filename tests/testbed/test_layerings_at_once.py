@@ -5,12 +5,10 @@ from pathlib import Path
 import pytest
 
 from testbed.experiment import run as running
-from testbed.experiment.platform import Platform
+from testbed.experiment.platform import EMULATED
 from testbed.scenario import workload
 from testbed.scenario.reader import load
 from topologies.emulator.network import EmulatedNetwork
-
-EMULATED = Platform("emulated", "a test")
 
 
 def files_of(directory: Path) -> dict[str, bytes]:

@@ -3,8 +3,6 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-_HOP = ("layering", "upstream", "node")
-
 
 def feed_hops(transits: DataFrame) -> DataFrame:
     """Return layering, upstream, node, items, again, lost, llis, credit, interests, topics, nacks; a row for
@@ -16,26 +14,26 @@ def feed_hops(transits: DataFrame) -> DataFrame:
     for items; topics: those that ask for news of a feed rather than an item (metadata, notify, sync). nacks:
     to all of them.
     """
-    is_item = F.col("feed").isNotNull() & F.col("seq").isNotNull() & F.col("topic").isNull()
-    down = transits.where((F.col("kind") == "data") & is_item)
-    stays = (F.col("send_credit") > 0) | F.col("is_persistent")
-    up = transits.where(F.col("kind").isin("interest", "lli") & F.col("feed").isNotNull())
-    asked = up.groupBy("layering", F.col("receiver").alias("upstream"), F.col("sender").alias("node")).agg(
-        F.count_if(stays).alias("llis"),
-        F.avg(F.when(stays, F.col("send_credit"))).alias("credit"),
-        F.count_if(is_item & (F.col("kind") == "interest")).alias("interests"),
-        F.count_if(F.col("topic").isNotNull()).alias("topics"),
+    kind, topic = F.col("kind"), F.col("topic")
+    is_request = kind.isin("interest", "lli")
+    names_item = F.col("seq").isNotNull() & topic.isNull()
+    is_item = (kind == "data") & names_item
+    stays = is_request & ((F.col("send_credit") > 0) | F.col("is_persistent"))
+    upstream, node = (
+        F.when(is_request, F.col(asked)).otherwise(F.col(sent))
+        for asked, sent in (("receiver", "sender"), ("sender", "receiver"))
     )
-    refused = transits.where((F.col("kind") == "nack") & F.col("feed").isNotNull())
-    nacks = refused.groupBy("layering", F.col("sender").alias("upstream"), F.col("receiver").alias("node"))
-    sent = down.groupBy("layering", F.col("sender").alias("upstream"), F.col("receiver").alias("node")).agg(
-        F.count("*").alias("items"),
-        (F.count("*") - F.count_distinct("feed", "seq")).alias("again"),
-        F.count_if(F.col("received").isNull()).alias("lost"),
+    return (
+        transits.where(F.col("feed").isNotNull() & (is_item | is_request | (kind == "nack")))
+        .groupBy("layering", upstream.alias("upstream"), node.alias("node"))
+        .agg(
+            F.count_if(is_item).alias("items"),
+            (F.count_if(is_item) - F.count_distinct(F.when(is_item, F.struct("feed", "seq")))).alias("again"),
+            F.count_if(is_item & F.col("received").isNull()).alias("lost"),
+            F.count_if(stays).alias("llis"),
+            F.avg(F.when(stays, F.col("send_credit"))).alias("credit"),
+            F.count_if((kind == "interest") & names_item).alias("interests"),
+            F.count_if(is_request & topic.isNotNull()).alias("topics"),
+            F.count_if(kind == "nack").alias("nacks"),
+        )
     )
-    whole = (
-        sent.join(asked, [*_HOP], "full")
-        .join(nacks.agg(F.count("*").alias("nacks")), [*_HOP], "left")
-        .fillna(0, ["items", "again", "lost", "llis", "interests", "topics", "nacks"])
-    )
-    return whole.select(*_HOP, "items", "again", "lost", "llis", "credit", "interests", "topics", "nacks")

@@ -142,8 +142,6 @@ def _run_one(scenario: str, options: RunOptions) -> None:
     width = max(map(len, chosen.layerings))
     count = len(chosen.layerings)
     numbered = {name: f"{number} of {count}  " for number, name in enumerate(chosen.layerings, start=1)}
-    is_long = outlook.expected(chosen, load).run_s > _WORTH_PROCESSES_S
-    jobs = options.workers if is_long or options.jobs else 1
     with staged(console) as stage:
         experiment.run(
             directory,
@@ -153,7 +151,7 @@ def _run_one(scenario: str, options: RunOptions) -> None:
             is_held=options.hold,
             is_trusted=options.trust,
             command=shlex.join([*_words({"net"}), "--net", platform.net]),
-            jobs=jobs,
+            jobs=_jobs(chosen, load, options, platform),
             progress=lambda name: stage.begin(
                 name,
                 f"{numbered[name] if count > 1 else ''}{name:{width}} {LAYERINGS[name].title}",
@@ -165,6 +163,13 @@ def _run_one(scenario: str, options: RunOptions) -> None:
         console.print(f"captures  {directory}")
     else:
         write_report(directory, options.master, options.engine, options.all_tables)
+
+
+def _jobs(chosen: Scenario, load: Workload, options: RunOptions, platform: Platform) -> int:
+    """Return the number of layerings that go side by side."""
+    if options.jobs or platform.net == "mininet" or len(chosen.layerings) == 1:
+        return options.jobs or 1
+    return options.workers if outlook.expected(chosen, load).run_s > _WORTH_PROCESSES_S else 1
 
 
 def _print_begin(

@@ -78,7 +78,7 @@ class Provider(Switch):
         self.routes = Routes()
         self.peers = _keys_in(node.store.get("peers"))
         self._answered: dict[bytes, int] = {}
-        self.gate = self._rates = RateGate(node, self._terms_with)
+        self.gate: RateGate = RateGate(node, self._terms_with)
         self._update_at: int | None = None
         self._updated_at: int | None = None
         self.reachability = Reachability(root.public_key)
@@ -120,11 +120,11 @@ class Provider(Switch):
 
     def next_deadline(self) -> int | None:
         """See Program."""
-        return earliest(super().next_deadline(), self._update_at, self._rates.next_deadline())
+        return earliest(super().next_deadline(), self._update_at, self.gate.next_deadline())
 
     def wake(self, now: int) -> None:
         """See Program."""
-        for feed in self._rates.take_opened(now):
+        for feed in self.gate.take_opened(now):
             self.on_entries(feed, now)
         if self._update_at is not None and self._update_at <= now:
             self._send_updates(now)
@@ -132,7 +132,7 @@ class Provider(Switch):
 
     def on_read(self, contract: Lines, feed: bytes, now: int) -> None:
         """See Party: a `fin` that is due is free."""
-        self._rates.give_back_command(contract.other, now)
+        self.gate.give_back_command(contract.other, now)
 
     # Onboarding
 
@@ -144,11 +144,11 @@ class Provider(Switch):
             return True
         before = self.contracts.current(feed)
         if before is not None and before.facts.state == FAREWELL:
-            self._rates.close(feed)  # its last command is in flight, or the client would not request it
+            self.gate.close(feed)  # its last command is in flight, or the client would not request it
             return False
         due = self._answered.get(feed, now) + REQUEST_PAUSE
         if feed in self._answered and now < due:
-            self._rates.close(feed, due)
+            self.gate.close(feed, due)
             return False
         self._answered[feed] = now
         if before is not None and before.facts.state == ASKED and self.root.public_key > feed:
@@ -226,7 +226,7 @@ class Provider(Switch):
                 self._on_answer(contract, ref, feed, proof, REJECTED, now)
             case SubReceipt():
                 if self.forward_receipt(contract, message, now):
-                    self._rates.give_back_command(contract.other, now)
+                    self.gate.give_back_command(contract.other, now)
             case SubRelay() if is_peer:
                 self._on_request(contract, message, now)
             case SubResponseIsp(ref, _, feed_or_reason, proof) if is_peer:
@@ -280,7 +280,7 @@ class Provider(Switch):
         if route is None or route.b.contract != contract.id or route.is_open:
             self.faults["an answer to no request"] += 1
             return
-        self._rates.give_back_command(contract.other, now)  # an answer is free
+        self.gate.give_back_command(contract.other, now)  # an answer is free
         asker = self.contracts.get(route.a.contract) if route.a.contract is not None else None
         answered = route.a.feed or b""
         if (
@@ -358,14 +358,14 @@ class Provider(Switch):
         elif state == OVER:
             self._events.append(Event("over", client))
             self._leave_routes(contract, now)
-            self._rates.open(client, now)  # it may have requested another contract
+            self.gate.open(client, now)  # it may have requested another contract
 
     def on_over(self, contract: Contract, now: int) -> None:
         """See BaseParty."""
         self._forget_reach(contract, now)
         self._leave_routes(contract, now)
         self.contracts.remove(contract)
-        self._rates.open(contract.other, now)
+        self.gate.open(contract.other, now)
 
     def _load(self, now: int) -> None:
         for name, value in self._store.records("contract ").items():
@@ -383,7 +383,7 @@ class Provider(Switch):
         controls = [contract.facts.other_control for contract in self.contracts.values()]
         for feed in (*self.followed, *controls):
             if feed is not None:
-                self._rates.open(feed, now)
+                self.gate.open(feed, now)
         self._schedule_update(now)
         self.contracts.update(now)
 
