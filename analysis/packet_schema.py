@@ -69,7 +69,7 @@ COLUMNS = (
         " be), `other` (none of these); of tinySSB `entry`, `tunnel` (an entry with another in it), `control`"
         " (a command of tinyISP), `chunk`, `want`, `chunk_vector`, `novelty` and `claim`",
     ),
-    Column("name", "string", "", "name, as a URI"),
+    Column("name", "string", "", "name, as a URI; of a command of tinyISP `/DEMUX/COMMAND`"),
     Column("name_length", "int64", "bytes", "length of the Name's TLV-VALUE"),
     Column(
         "can_be_prefix",

@@ -145,7 +145,7 @@ def decode_frame(
         if found.whole is not None or found.there < found.length:
             return (*headers, *Link(), *_OTHER._replace(problem=CUT))
         said = read(frame[found.at : found.at + found.there])
-        return (*headers, *Link(), *Network(said.kind, problem=said.problem))
+        return (*headers, *Link(), *Network(said.kind, said.name, problem=said.problem))
     if not is_ndn:
         return (*headers, *Link(), *_OTHER)
     payload = frame[found.at : found.at + found.there]

@@ -33,7 +33,7 @@ from analysis.errors import AnalysisError, one_line_errors
 from analysis.files import Rows, whole_directory
 from analysis.metrics import aggregates
 from analysis.metrics.comparison import compare, measure
-from analysis.metrics.run import bottleneck, delivery, held_state, logs, moves, replication, state, tiny
+from analysis.metrics.run import bottleneck, delivery, ebt, held_state, logs, moves, replication, state, tiny
 from analysis.metrics.run.duplicates import copies
 from analysis.metrics.run.feed_hops import feed_hops
 from analysis.metrics.run.in_flight import in_flight
@@ -446,6 +446,8 @@ def _tiny(given: RunInputs) -> None:
     is_there = any(run["protocol"] == TINY.name for run in runs)  # else it would cost a job for nothing
     counted = tiny.sizes(given.packets).toArrow().to_pylist() if is_there else []
     given.write("tiny_sent", tiny.sent(counted, given.cases))
+    asked = tiny.commands(given.packets).toArrow() if is_there else tiny.COMMANDS.empty_table()
+    given.sorted("tiny_commands", asked, "layering", "node", "command")
     given.write("tiny_stored", tiny.stored(given.collected["counters"], given.cases))
 
 
@@ -504,14 +506,19 @@ def _logs(given: RunInputs) -> None:
 def _replication(given: RunInputs) -> None:
     opened = _connections(given)
     if opened.isEmpty():  # no replication over streams: save the jobs
-        for name, schema in replication.TABLES.items():
+        for name, schema in (replication.TABLES | ebt.TABLES).items():
             given.write(name, schema.empty_table())
         return
     of_items = ("layering", "node", "feed", "seq")
     published = given.events.where(F.col("event") == "published").select(*of_items)
-    causes, firsts = replication.replication(given.seen, given.packets, opened, published)
-    spent = given.keep("causes", causes, "layering", "node", "cause").to_pylist()
-    given.write("reach", replication.reach(firsts.toArrow()))
+    found = replication.replication(given.seen, given.packets, opened, published)
+    spent = given.keep("causes", found.causes, "layering", "node", "cause").to_pylist()
+    given.write("reach", replication.reach(found.firsts.toArrow()))
+    noted = ebt.notes(found.ends).toArrow().to_pylist()
+    brought = found.brought.toArrow().to_pylist() if noted else []
+    spans, _ = _spans(given.setting.runs.to_pylist())
+    for name, table in ebt.ebt(noted, brought, opened.toArrow().to_pylist(), spans).items():
+        given.write(name, table)
     delivered = given.latencies.select("layering", "node", "feed").distinct().toArrow().to_pylist()
     given.write("authors", replication.authors(spent, published.toArrow().to_pylist(), delivered))
 

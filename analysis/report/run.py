@@ -16,6 +16,7 @@ from analysis.metrics.aggregates import ratio
 from analysis.metrics.catalogue import METRICS, Metric, is_time, shown
 from analysis.metrics.claims import Samples
 from analysis.metrics.run.incidents import errors, forks
+from analysis.metrics.run.tiny import by_party
 from analysis.report.figures import answer, delay, logs, replication, state, tiny, wire
 from analysis.report.figures.journey import journey_data
 from analysis.report.figures.plot import Figure
@@ -57,9 +58,6 @@ class Tables:
 
 
 _PACKETS = {"interest": "Interests", "data": "Data"}
-
-MOST_HOPS = 100
-"""Maximum number of rows of the table of feeds by hop."""
 
 MOST_RATIOS = 3
 """Maximum number of layerings with ratios in the table."""
@@ -151,8 +149,9 @@ def render(manifest: Manifest, tables: Tables) -> str:
         held=given.held,
         kinds=tables["state_kinds"],
         lookups=tables["lookups"],
-        feed_hops=sorted(tables["feed_hops"], key=_by_items)[:MOST_HOPS],
-        more_hops=max(len(tables["feed_hops"]) - MOST_HOPS, 0),
+        ebt=replication.most_switched(tables["ebt_connections"]),
+        feed_hops=sorted(tables["feed_hops"], key=_by_items),
+        parties=by_party(tables["tiny_commands"]),
         misbehaviour=[row | {"accused": ", ".join(row["accused"])} for row in tables["tiny_misbehaviour"]],
         crossings=[row | {"kind": _PACKETS[row["kind"]]} for row in tables["crossings"]],
         sampled_every=duration(next(iter(manifest.runs.values())).sample_interval_ns),
@@ -192,6 +191,7 @@ def _plots(given: _ReportInputs) -> tuple[dict[str, list[Figure]], int]:
             replication.causes(tables["causes"], tables["authors"], manifest),
             replication.spread(tables["latency_quantiles"], tables["reach"], manifest),
             replication.popularity(tables["authors"], manifest),
+            replication.modes(tables["ebt_connections"], tables["ebt_modes"], manifest),
         ]
         if tables["causes"]
         else [],

@@ -21,9 +21,10 @@ SEEN = pa.schema(
         ("time", pa.int64()),
         ("feed", pa.string()),
         *((name, pa.int64()) for name in ("seq", "stream_bytes", "frame_bytes", "payload_bytes")),
+        *((name, pa.int64()) for name in ("eager", "lazy", "switched")),
     ]
 )
-"""The columns common to all protocols' tables, and the protocol."""
+"""The columns common to all protocols' tables, the protocol, and those of EBT's notes, null elsewhere."""
 
 TCP_PAYLOAD = 1460
 """TCP payload of an Ethernet frame of MTU 1500, without options, bytes."""
@@ -39,7 +40,8 @@ def seen(spark: SparkSession, place: Callable[[str], Path]) -> DataFrame:
         if path.exists():
             table = read_parquet(spark, path, of_protocol(protocol).spark)
             named = table.withColumn("protocol", F.lit(protocol.name))
-            every = every.unionByName(named.select(*SEEN.names))
+            here = [name for name in SEEN.names if name in named.columns]
+            every = every.unionByName(named.select(*here), allowMissingColumns=True)
     return every
 
 

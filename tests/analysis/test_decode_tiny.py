@@ -11,9 +11,11 @@ from scapy.packet import Raw
 from test_batch import at_once, one_by_one
 
 from analysis.decode.protocols.registry import PROTOCOLS
+from analysis.metrics.run.tiny import by_party, commands
 from analysis.packet_schema import PACKETS
 from analysis.spark.engine import frame
 from analysis.tables.overhead import overhead, traffic
+from ssb.bipf import encode
 from ssb.keys import Identity
 from ssb.tiny.entry import first_previous, sign
 from ssb.tiny.goset import GrowOnlySet, make_novelty
@@ -66,8 +68,40 @@ def test_both_decoders_tell_what_each_packet_is_for() -> None:
     assert {row["protocol"] for row in rows} == {"tiny"}
     assert [row["carried_bytes"] for row in rows[: len(known)]] == [len(packet) + 4 for _, packet in known]
     assert rows[len(known)]["problem"] == "another CRC than tinySSB's"
+    names = [row["name"] for row in rows if row["kind"] == "control"]
+    written = [packet[:7].hex() for kind, packet in known if kind == "control"]
+    assert names == [f"/{written[0]}/feedhopping_next", f"/{written[1]}/sub_req"]
+    assert sum(row["name"] is not None for row in rows) == 2
     kinds = {row["kind"] for row in rows} - {"malformed", "other"}
     assert kinds == PROTOCOLS["tiny"].kinds.keys()
+
+
+def test_a_command_may_be_called_anything() -> None:
+    (row,) = at_once([framed(with_crc(entry(encode(["ISP", "a/b c"]))[0]))])
+    assert row["kind"] == "control"
+    assert row["name"].endswith("/unknown")
+
+
+@pytest.mark.spark
+def test_commands_are_counted_once_however_often_they_are_sent(spark) -> None:  # type: ignore[no-untyped-def]
+    sent = [
+        ("a", 5, "/01/sub_req"),
+        ("p", 6, "/01/sub_req"),  # passed on
+        ("a", 9, "/01/sub_req"),  # again
+        ("a", 7, "/02/sub_req"),
+        ("p", 8, "/03/onboard_response"),
+    ]
+    place = {"layering": "x", "protocol": "tiny", "kind": "control", "direction": "out"}
+    rows = [place | {"node": node, "time": time, "name": name} for node, time, name in sent]
+    rows += [rows[0] | {"direction": "in"}, rows[0] | {"kind": "entry", "name": None}]
+    found = commands(frame(spark, pa.Table.from_pylist(rows, PACKETS))).toArrow().to_pylist()
+    assert sorted((row["node"], row["command"], row["entries"], row["packets"]) for row in found) == [
+        ("a", "sub_req", 2, 4),
+        ("p", "onboard_response", 1, 1),
+    ]
+    provider, client = by_party(found)
+    assert (provider["node"], provider["accepted"], provider["commands"]) == ("p", 1, 1)
+    assert (client["node"], client["subscriptions"], client["packets"]) == ("a", 2, 4)
 
 
 @pytest.mark.spark

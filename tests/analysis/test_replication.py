@@ -4,8 +4,11 @@ import pyarrow as pa
 import pytest
 from test_report import figures, made_manifest, made_tables
 
+from analysis.metrics.run.ebt import ebt, notes
 from analysis.metrics.run.replication import authors, reach, replication
+from analysis.report.figures.replication import modes as modes_of
 from analysis.report.run import render
+from analysis.run.context import Span
 from analysis.spark.engine import frame
 from analysis.tables.protocol_messages import SEEN
 
@@ -97,6 +100,67 @@ def test_a_message_has_crossed_as_many_peers_as_passed_it_on(found):
         {"layering": "x", "hops": 1, "copies": 3},
         {"layering": "x", "hops": 2, "copies": 1},
     ]
+
+
+@pytest.mark.spark
+def test_what_a_peer_brings_a_node_that_has_it_is_counted(found):
+    rows = {(row["node"], row["peer"]): tuple(row)[3:] for row in found.brought.collect()}
+    assert rows == {
+        ("b", "a"): (2, 0),
+        ("c", "a"): (1, 0),
+        ("c", "b"): (3, 2),
+        ("b", "c"): (1, 1),
+        ("a", "b"): (1, 1),
+    }
+
+
+@pytest.mark.spark
+def test_modes_of_feeds_by_connection_and_time(spark):
+    def note(sender, receiver, time, eager, lazy, switched):
+        for row in crossing(sender, receiver, time, 50, "note"):
+            yield row | {"eager": eager, "lazy": lazy, "switched": switched}
+
+    seen = [
+        *note("a", "b", 10, 4, 0, 0),
+        *note("a", "b", 40, 1, 3, 3),
+        *note("b", "a", 20, 0, 5, 0),
+        *crossing("a", "b", 50, 50, "note"),  # a clock of another protocol
+    ]
+    ends = [
+        {
+            "layering": "x",
+            "node": node,
+            "direction": way,
+            "src": ADDRESSES["a"],
+            "dst": ADDRESSES["b"],
+            "closed": 90,
+        }
+        for node, way in (("a", "out"), ("b", "in"))
+    ]
+    peers = [(row["layering"], row["node"], row["direction"], row["src"], row["dst"]) for row in ends]
+    made = replication(
+        frame(spark, pa.Table.from_pylist(seen, SEEN)),
+        spark.createDataFrame([("x", "a", "ssb", "out", ADDRESSES["a"], ADDRESSES["b"], 60)], PACKETS),
+        spark.createDataFrame(peers, CONNECTIONS),
+        spark.createDataFrame([("x", "a", "/f", 1)], PUBLISHED),
+    )
+    brought = [{"layering": "x", "node": "a", "peer": "b", "messages": 7, "again": 2}]
+    tables = ebt(notes(made.ends).toArrow().to_pylist(), brought, ends, {"x": Span(0, 120)})
+    assert [tuple(row.values()) for row in tables["ebt_connections"].to_pylist()] == [
+        ("x", "a", "b", 1, 3, 3, 7, 2),
+        ("x", "b", "a", 0, 5, 0, 0, 0),
+    ]
+    modes = {
+        (row["node"], row["slice"]): (row["eager"], row["lazy"]) for row in tables["ebt_modes"].to_pylist()
+    }
+    assert [modes.get(("a", at)) for at in (9, 10, 39, 40, 89, 90, 119)] == [
+        None, (4, 0), (4, 0), (1, 3), (1, 3), (0, 0), (0, 0),
+    ]  # fmt: skip
+    assert [modes.get(("b", at)) for at in (19, 20, 89, 90)] == [None, (0, 5), (0, 5), (0, 0)]
+    rows = {name: [row | {"layering": "lli"} for row in table.to_pylist()] for name, table in tables.items()}
+    drawn = modes_of(rows["ebt_connections"], rows["ebt_modes"], made_manifest())
+    assert drawn is not None
+    assert drawn.spec["data"][0]["y"] == ["a from b", "b from a"]
 
 
 def test_what_an_author_sends_stands_beside_its_followers():

@@ -230,6 +230,30 @@ def test_a_box_that_cannot_be_opened_ends_the_reading_and_not_that_of_the_other_
     assert [message.kind for message in told] == ["handshake", "handshake", *answer.kinds]
 
 
+def test_notes_count_the_feeds_that_their_sender_has_eager_and_lazy():
+    framer = DECLARATION.framer(ENDS, frozenset())
+    one, two, three = KEYS
+    clocks = [
+        {one: 4 << 1, two: 7 << 1},  # both eager
+        {one: 5 << 1 | 1, three: 1},  # the first turns lazy, the third is so
+        {two: -1, "no feed": 6, one: None},  # the second is not wanted any more
+        {one: 6 << 1},
+    ]
+    packets = [Packet(1, REQUEST, is_stream=True)]
+    packets += [Packet(1, json.dumps(clock).encode(), is_stream=True) for clock in clocks]
+    told = read(framer, True, [PlainStream(ANN.public_key).take_output() + b"".join(map(encode, packets))])
+    notes = [message.fields for message in told if message.kind == "note"]
+    assert [[note[name] for name in ("notes", "eager", "lazy", "switched")] for note in notes] == [
+        [2, 2, 0, 0],
+        [2, 1, 2, 1],
+        [3, 1, 2, 0],
+        [1, 2, 1, 1],
+    ]
+    answer = encode(Packet(-1, json.dumps({one: 1}).encode(), is_stream=True))
+    (note,) = read(framer, False, [PlainStream(BEN.public_key).take_output() + answer])[-1:]
+    assert (note.fields["eager"], note.fields["lazy"]) == (0, 1)
+
+
 def test_a_stream_that_does_not_begin_with_a_handshake_is_not_read():
     for secrets in (frozenset(), opened()[2]):
         framer = DECLARATION.framer(ENDS, secrets)

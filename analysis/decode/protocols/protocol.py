@@ -70,10 +70,11 @@ class Framer(Protocol):
 
 
 class Datagram(NamedTuple):
-    """A classified datagram: its kind, and its problem if malformed."""
+    """A classified datagram: its kind, its problem if malformed, and its name, as a URI, if it has one."""
 
     kind: str
     problem: str | None = None
+    name: str | None = None
 
 
 class Layer(NamedTuple):

@@ -111,6 +111,7 @@ class _Framer:
         self._identifier = b""
         self._is_other_network = False
         self._calls: dict[tuple[bool, int], tuple[str, ...]] = {}
+        self._modes: dict[bool, dict[str, bool]] = {True: {}, False: {}}
 
     def receive(self, from_opener: bool, data: bytes) -> Iterator[Message]:
         """Yield completed messages."""
@@ -186,13 +187,13 @@ class _Framer:
 
     def _message(self, from_opener: bool, way: _Direction, packet: Packet) -> Message:
         call = (from_opener if packet.number > 0 else not from_opener, abs(packet.number))
-        parsed = self._read(call, packet)
+        parsed = self._read(from_opener, call, packet)
         size = len(packet.body)
         sizes = parsed.parts or ((_LAYERS[parsed.kind], size),)
         parts = way.parts(("muxrpc", HEADER_BYTES), *sizes)
         return parsed._replace(parts=parts, plain=encode(packet))
 
-    def _read(self, call: tuple[bool, int], packet: Packet) -> Message:
+    def _read(self, from_opener: bool, call: tuple[bool, int], packet: Packet) -> Message:
         """Return a packet as a message without box parts, or with the parts of its body."""
         name = self._calls.get(call)
         if name is None and packet.number > 0:
@@ -218,9 +219,29 @@ class _Framer:
             bare = value if name == REPLICATE else {}
             clock = value["clock"] if isinstance(value.get("clock"), dict) else bare
             said = tuple(_feed_notes(clock, _DESCRIBE[name]))
-            count = len(clock) if name == REPLICATE else sum(map(elements_of, value.values()))
-            return Message(_NOTE, (), fields=fields | {"notes": count}, said=said)
+            if name == REPLICATE:
+                fields |= {"notes": len(clock)} | self._modes_after(from_opener, clock)
+            else:
+                fields["notes"] = sum(map(elements_of, value.values()))
+            return Message(_NOTE, (), fields=fields, said=said)
         return Message(_WANTS if name == CREATE_WANTS else _ANSWER, (), fields=fields)
+
+    def _modes_after(self, from_opener: bool, clock: dict[str, Any]) -> dict[str, int]:
+        """Return the numbers of feeds that the sender of notes wants eager and lazy after them, and of those
+        that changed from one to the other.
+        """
+        modes, switched = self._modes[from_opener], 0
+        for author, number in clock.items():
+            try:
+                note = Note.read(number)
+            except ProtocolError:
+                continue
+            before = modes.pop(author, note.receives)
+            if note.sequence is not None:
+                modes[author] = note.receives
+                switched += before != note.receives
+        eager = sum(modes.values())
+        return {"eager": eager, "lazy": len(modes) - eager, "switched": switched}
 
 
 def _entry_parts(value: dict[str, Any], size: int) -> tuple[tuple[str, int], ...]:
@@ -333,6 +354,9 @@ DECLARATION = Declaration(
     columns=(
         Column("method", "string", "", "the call that it belongs to"),
         Column("notes", "int64", "", "of notes: the feeds that they are about"),
+        Column("eager", "int64", "", "of EBT’s notes: the feeds that their sender then receives here"),
+        Column("lazy", "int64", "", "of EBT’s notes: the feeds of which it then exchanges notes only"),
+        Column("switched", "int64", "", "of EBT’s notes: the feeds that went from eager to lazy, or back"),
     ),
     framer=_Framer,
     dissector="muxrpc",

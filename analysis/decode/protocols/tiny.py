@@ -1,13 +1,15 @@
 """tinySSB over UDP: each datagram is a packet, classified by its form (`captures.layers.tiny`).
 
-An entry that contains another entry is a `tunnel`, a command of tinyISP is `control`. The log of a chunk is
-unknown.
+An entry that contains another entry is a `tunnel`, a command of tinyISP is `control`, with the name
+`/DEMUX/COMMAND`: the bytes by which receivers find an entry's log, in hexadecimal, and the command. The log
+of a chunk is unknown.
 """
 
 from analysis.decode.protocols.protocol import Datagram, Declaration, Layer
 from captures.layers.tiny import (
     CHUNKS,
     CLAIM,
+    DEMUX,
     ENTRY,
     NOVELTY,
     PORT,
@@ -19,13 +21,13 @@ from captures.layers.tiny import (
     without_crc,
 )
 
-_CONTROL = "control"
+CONTROL = "control"
 _VECTORS = {WANT: "want", VECTOR: "chunk_vector"}
 
 _KINDS = {
     ENTRY: "entries",
     TUNNEL: "entries with another in them",
-    _CONTROL: "commands of tinyISP",
+    CONTROL: "commands of tinyISP",
     CHUNKS: "chunks of side chains",
     _VECTORS[WANT]: "want vectors",
     _VECTORS[VECTOR]: "chunk vectors",
@@ -43,7 +45,10 @@ def _read(payload: bytes) -> Datagram:
     if kind is None:
         return Datagram("malformed", "no packet of tinySSB")
     if kind == ENTRY and (command := command_of(packet)):
-        return Datagram(TUNNEL if command == TUNNEL else _CONTROL)
+        if command == TUNNEL:
+            return Datagram(TUNNEL)
+        word = command if command.isidentifier() else "unknown"
+        return Datagram(CONTROL, name=f"/{packet[:DEMUX].hex()}/{word}")
     return Datagram(_VECTORS.get(kind, kind))
 
 
@@ -52,6 +57,6 @@ DECLARATION = Declaration(
     udp_ports=frozenset((PORT,)),
     kinds=_KINDS,
     layers=tuple(Layer(kind, title) for kind, title in _KINDS.items()),
-    control=frozenset((_CONTROL, NOVELTY, CLAIM, *_VECTORS.values())),
+    control=frozenset((CONTROL, NOVELTY, CLAIM, *_VECTORS.values())),
     datagram=_read,
 )

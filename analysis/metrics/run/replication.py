@@ -45,17 +45,26 @@ TABLES = {"causes": CAUSES, "reach": REACH, "authors": AUTHORS}
 
 
 class Replication(NamedTuple):
-    """The tables of replication."""
+    """The tables of replication.
+
+    Attributes:
+        causes: CAUSES.
+        firsts: the first copy of each item at each peer: layering, time, sender, receiver, feed, seq.
+        brought: messages by connection: layering, node, peer, messages, again; the peer sent them to the
+            node, which had `again` of them.
+        ends: messages at the ends of their connections, with is_out, sender and receiver.
+    """
 
     causes: DataFrame
     firsts: DataFrame
+    brought: DataFrame
+    ends: DataFrame
 
 
 def replication(
     seen: DataFrame, packets: DataFrame, connections: DataFrame, published: DataFrame
 ) -> Replication:
-    """Return CAUSES, and the first copy of each item at each peer: layering, time, sender, receiver, feed,
-    seq.
+    """Return the tables of replication.
 
     `seen` is analysis.tables.protocol_messages.SEEN, `connections` analysis.decode.connections.CONNECTIONS,
     `published` has layering, node, feed and seq of each publication.
@@ -81,10 +90,17 @@ def replication(
         F.lit(0).cast("long").alias("received"),
         (F.col("received_bytes") - F.coalesce("received_told", F.lit(0))).alias("received_bytes"),
     )
-    firsts = marked.where(~F.col("is_out") & (F.col("cause") == MESSAGES)).select(
-        "layering", "time", "sender", "receiver", "feed", "seq"
+    came = marked.where(~F.col("is_out") & F.col("cause").isin(MESSAGES, REPEATED))
+    firsts = came.where(F.col("cause") == MESSAGES)
+    brought = came.groupBy("layering", F.col("receiver").alias("node"), F.col("sender").alias("peer")).agg(
+        F.count("*").alias("messages"), F.count_if(F.col("cause") == REPEATED).alias("again")
     )
-    return Replication(of_messages.unionByName(rest).select(*CAUSES.names), firsts)
+    return Replication(
+        of_messages.unionByName(rest).select(*CAUSES.names),
+        firsts.select("layering", "time", "sender", "receiver", "feed", "seq"),
+        brought,
+        ends,
+    )
 
 
 def reach(firsts: pa.Table) -> pa.Table:

@@ -5,7 +5,7 @@ radio cell, including packets dropped in its queue. The manifest has each member
 (`cells`).
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from typing import Any
 
@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from analysis.columns.values import ALL
-from analysis.decode.protocols.tiny import DECLARATION
+from analysis.decode.protocols.tiny import CONTROL, DECLARATION
 from analysis.files import Rows
 from analysis.metrics.aggregates import Totals, jain
 from analysis.run.context import Cases
@@ -50,6 +50,29 @@ MISBEHAVIOUR = pa.schema(
 signed evidence.
 """
 
+COMMANDS = pa.schema(
+    [
+        *((name, pa.string()) for name in ("layering", "node", "command")),
+        *((name, pa.int64()) for name in ("entries", "packets")),
+    ]
+)
+"""A row per node and command of tinyISP that it wrote: entries with it, and packets that carried these, also
+those that others sent again.
+"""
+
+PARTY = {
+    "asked": ("onboard_request",),
+    "accepted": ("onboard_response",),
+    "opened": ("onboard_ack",),
+    "ended": ("farewell_fin",),
+    "subscriptions": ("sub_req",),
+    "answers": ("sub_resp", "sub_resp_isp"),
+    "begun": ("feedhopping_prev",),
+    "read": ("feedhopping_fin",),
+    "pauses": ("sub_pause",),
+}
+"""Commands of a party to contracts, counted together."""
+
 ASKING = frozenset(("want", "chunk_vector", "novelty", "claim"))
 """Kinds of control packets: announcements and requests without content."""
 
@@ -84,6 +107,35 @@ def sent(counted: Rows, cases: Cases) -> pa.Table:
 def _radios(media: Iterable[Any]) -> dict[str, Radio]:
     """Return the radio of each node in a cell."""
     return {member: medium.radio for medium in media if medium.radio for member in medium.members}
+
+
+def commands(packets: DataFrame) -> DataFrame:
+    """Return COMMANDS; `packets` is analysis.tables.schema.PACKETS. An entry is its first sender's."""
+    sent = packets.where(
+        (F.col("protocol") == DECLARATION.name) & (F.col("kind") == CONTROL) & (F.col("direction") == "out")
+    )
+    entries = sent.groupBy("layering", "name").agg(
+        F.min(F.struct("time", "node"))["node"].alias("node"), F.count("*").alias("packets")
+    )
+    return entries.groupBy("layering", "node", F.split("name", "/")[2].alias("command")).agg(
+        F.count("*").alias("entries"), F.sum("packets").alias("packets")
+    )
+
+
+def by_party(rows: Rows) -> Rows:
+    """Return layering, node, each of PARTY, commands and packets, of COMMANDS; providers first."""
+    parties: dict[tuple[str, str], Counter[str]] = {}
+    for row in rows:
+        own = parties.setdefault((row["layering"], row["node"]), Counter())
+        own[row["command"]] += row["entries"]
+        own["packets"] += row["packets"]
+    found = [
+        {"layering": layering, "node": node}
+        | {column: sum(own[name] for name in names) for column, names in PARTY.items()}
+        | {"commands": own.total() - own["packets"], "packets": own["packets"]}
+        for (layering, node), own in parties.items()
+    ]
+    return sorted(found, key=lambda row: (row["layering"], -row["accepted"], -row["commands"], row["node"]))
 
 
 def stored(counters: pa.Table, cases: Cases) -> pa.Table:

@@ -4,11 +4,13 @@ popularity.
 
 from collections import Counter, defaultdict
 from itertools import accumulate
+from typing import Any
 
 from analysis.columns.values import ALL, MESSAGES, REPEATED, REST, layer_name
 from analysis.decode.protocols.protocol import ITEM
 from analysis.decode.protocols.registry import PROTOCOLS
 from analysis.files import Rows
+from analysis.metrics.run.ebt import MODES
 from analysis.report.figures.plot import (
     Figure,
     Menu,
@@ -20,10 +22,14 @@ from analysis.report.figures.plot import (
     places,
     with_menus,
 )
+from analysis.report.figures.state import node_heat
 from analysis.report.figures.wire import layer_looks, stacked_bars
 from analysis.run.manifest import Manifest
 
 _PEERS = ["median peer", "busiest peer", "author of most"]
+MOST_CONNECTIONS = 40
+"""Maximum number of rows of the map of EBT by connection."""
+
 _FEW = 3  # minimum numbers of followers for a trend
 _SHADES = {MESSAGES: "--payload", REPEATED: "--retransmitted", REST: "--tcp"}
 
@@ -171,6 +177,41 @@ def popularity(authors: Rows, manifest: Manifest) -> Figure | None:
         data,
         layout,
         ("layering", "followers", "kB a message"),
+    )
+
+
+def most_switched(connections: Rows) -> Rows:
+    """Return EBT's connections, those with most changes between eager and lazy first, then by feeds."""
+
+    def order(row: dict[str, Any]) -> tuple[Any, ...]:
+        return -row["switched"], -row["eager"] - row["lazy"], row["layering"], row["node"], row["peer"]
+
+    return sorted(connections, key=order)
+
+
+def modes(connections: Rows, rows: Rows, manifest: Manifest) -> Figure | None:
+    """Return the heat map of feeds eager and lazy, by time and connection, of the first of most_switched();
+    None without EBT.
+
+    `connections` and `rows` are analysis.metrics.run.ebt's.
+    """
+    if not rows:
+        return None
+    ways = list(dict.fromkeys(f"{row['node']} from {row['peer']}" for row in most_switched(connections)))[
+        :MOST_CONNECTIONS
+    ]
+    over = manifest.model_copy(
+        update={"layerings": [x for x in manifest.layerings if any(row["layering"] == x for row in rows)]}
+    )
+    return node_heat(
+        "ebt-heat",
+        "EBT by connection and time",
+        "A map: a row for each peer of a node, time to the right, darker with more feeds",
+        [row | {"node": f"{row['node']} from {row['peer']}"} for row in rows],
+        sorted(ways),
+        over,
+        Menu("feeds", list(MODES)),
+        "feeds, mean",
     )
 
 
