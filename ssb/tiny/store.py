@@ -1,4 +1,4 @@
-"""The feeds of a node, their secrets and the node's agreements: one SQLite file, or the same in memory.
+"""The feeds of a node, their secrets and the node's agreements, in tables of a file or in memory.
 
 A store holds each feed from some entry on to its last one, the *tip*, without gaps. An entry is *whole* when
 its side chain is complete; the store reads out whole entries only, and in order. Entries that nobody needs
@@ -12,38 +12,130 @@ exception in a transaction rolls it back.
 Records are values by names, for the programs above: the state of a contract, for example.
 """
 
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
+from base.closing import Closing
+from ssb.bipf import Value, decode, encode
 from ssb.keys import Identity
+from ssb.store.feeds import StoreError
 from ssb.tiny import entry as entries
-from ssb.tiny.entry import CHUNK, END, Entry, InvalidEntry, first_previous
+from ssb.tiny.entry import CHUNK, END, PACKET, Entry, InvalidEntry, first_previous
 from ssb.tiny.feed import BROKEN, FINE, FORKED, Feed, ForkedFeed, Waiting, Whole
-from ssb.tiny.tables import FeedTables
+from ssb.tiny.memory import MemoryTables
+from ssb.tiny.tables import FileTables, Tables
 
 MOST_AHEAD: Final = 64
 """Most entries of a feed past the last whole one."""
 
 
-class TinyStore(FeedTables):
+class TinyStore(Closing):
     """Feeds and records in one file, created if missing; it has secrets, and only its owner can read it.
 
     Args:
         path: the file; None for a store in memory, for simulations.
-        image: initial contents of a store in memory, from `image()` of another one.
+        memory: the tables of a store in memory; empty ones by default.
 
     Raises StoreError, as all methods do if the disk fails.
     """
 
-    APPLICATION_ID = 0x53534254  # "SSBT"
-    VERSION = 1
-    KIND = "store of tinySSB feeds"
+    def __init__(self, path: str | Path | None = None, memory: MemoryTables | None = None) -> None:
+        self.path = Path(":memory:" if path is None else path)
+        self._tables: Tables = (memory or MemoryTables()) if path is None else FileTables(path)
+        self._depth = 0
+        self._load()
 
-    def __init__(self, path: str | Path | None = None, image: bytes = b"") -> None:
-        self._image = image
-        super().__init__(path)
+    def close(self) -> None:
+        """Release the file."""
+        self._tables.close()
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Apply all changes or none; nested transactions are parts of the outer one."""
+        if self._depth:
+            yield
+            return
+        self._depth = 1
+        changes = self._tables.changes
+        try:
+            with self._tables.transaction():
+                yield
+        except BaseException as error:
+            # Malformed input is refused before anything changes: a flood must cost little.
+            if not isinstance(error, ValueError) or self._tables.changes != changes:
+                self._load()
+            raise
+        finally:
+            self._depth = 0
+
+    # Records
+
+    def get(self, name: str) -> Value:
+        """Return a record; None if there is none."""
+        value = self._tables.get(name)
+        return None if value is None else decode(value)
+
+    def put(self, name: str, value: Value) -> None:
+        """Write a record; None deletes it."""
+        with self.transaction():
+            self._tables.put(name, None if value is None else encode(value))
+
+    def records(self, prefix: str) -> dict[str, Value]:
+        """Return all records whose names begin with a prefix, sorted."""
+        return {name: decode(value) for name, value in self._tables.records(prefix).items()}
+
+    def names(self) -> set[str]:
+        """Return the names of all records."""
+        return set(self._tables.records(""))
 
     # Feeds
+
+    @property
+    def feeds(self) -> Mapping[bytes, Feed]:
+        """All feeds by their keys: a live view."""
+        return MappingProxyType(self._feeds)
+
+    def find(self, demultiplexer: bytes) -> tuple[bytes, int, bytes] | None:
+        """Return feed, number and packet of a held entry, by its demultiplexer."""
+        return self._tables.find(demultiplexer)
+
+    def fork(self, key: bytes) -> tuple[bytes, bytes] | None:
+        """Return the two packets that prove that a feed is forked; None if it is not."""
+        return self._tables.proof(self._feeds[key])
+
+    def previous(self, key: bytes, sequence: int) -> bytes | None:
+        """Return the id of the preceding entry, or its placeholder; None if that entry is pruned."""
+        if sequence == 1:
+            return first_previous(key)
+        entry = self._tables.entry(self._feeds[key], sequence - 1)
+        return entry.id if entry else None
+
+    def packet(self, key: bytes, sequence: int) -> bytes | None:
+        """Return an entry's packet; None if it is not held."""
+        entry = self._tables.entry(self._feeds[key], sequence)
+        return entry.packet if entry else None
+
+    def chunk(self, key: bytes, sequence: int, number: int) -> bytes | None:
+        """Return a chunk by its entry and its number from 0; None if it is not held."""
+        return self._tables.chunk(self._feeds[key], sequence, number)
+
+    def chunks(self, key: bytes, sequence: int) -> list[bytes]:
+        """Return the held chunks of an entry, in order."""
+        return self._tables.chunks(self._feeds[key], sequence)
+
+    def packets(self, key: bytes, sequence: int) -> list[bytes]:
+        """Return the held packets of an entry: its own, and its chunks in order."""
+        packet = self.packet(key, sequence)
+        return ([packet] if packet else []) + self.chunks(key, sequence)
+
+    def size(self, keys: Collection[bytes] | None = None) -> int:
+        """Bytes of packets in feeds; of all feeds by default."""
+        if keys is None:
+            return PACKET * self._tables.count()
+        return PACKET * sum(self._tables.count(self._feeds[key]) for key in keys if key in self._feeds)
 
     def add(self, key: bytes) -> Feed:
         """Add a feed of another author, if missing."""
@@ -80,7 +172,7 @@ class TinyStore(FeedTables):
             raise InvalidEntry("too many entries wait for side chains", "ahead")
         entry = entries.parse(packet, key, feed.sequence + 1, feed.tip)
         with self.transaction():
-            self._insert(feed, entry)
+            self._tables.insert(feed, entry)
             feed.sequence, feed.tip = entry.sequence, entry.id
             if entry.chain == END:
                 feed.condition = BROKEN
@@ -123,7 +215,7 @@ class TinyStore(FeedTables):
             for key, sequence in places:
                 feed = self._feeds[key]
                 waiting = feed.waiting[sequence]
-                self._insert_chunk(feed, sequence, waiting.held, chunk)
+                self._tables.insert_chunk(feed, sequence, waiting.held, chunk)
                 waiting.held += 1
                 if waiting.held == waiting.entry.chunks:
                     del feed.waiting[sequence]
@@ -154,8 +246,7 @@ class TinyStore(FeedTables):
         with self.transaction():
             feed.condition = FORKED
             self._update(feed)
-            proof = (feed.row, first, packet)
-            self._database.execute("INSERT OR IGNORE INTO forks VALUES (?, ?, ?)", proof)
+            self._tables.add_proof(feed, first, packet)
         raise ForkedFeed(key, (first, packet))
 
     def read(self, key: bytes, after: int, limit: int) -> list[Whole]:
@@ -163,13 +254,8 @@ class TinyStore(FeedTables):
         feed = self._feeds[key]
         if after >= feed.whole:
             return []  # programs poll often: spares a query
-        place = (feed.row, after, feed.whole, limit)
-        chosen = (
-            "SELECT sequence, id, packet FROM entries WHERE feed = ? AND sequence > ? AND sequence <= ?"
-            " ORDER BY sequence LIMIT ?"
-        )
-        found = []
-        for sequence, id_, packet in self._query(chosen, place):
+        found, after = [], max(after, feed.base)
+        for sequence, id_, packet in self._tables.entries(feed, after, min(after + limit, feed.whole)):
             entry = entries.read(packet, key, sequence, id_)
             chunks = self.chunks(key, sequence) if entry.chain is not None else []
             found.append(Whole(sequence, id_, entry.content(chunks)))
@@ -189,10 +275,7 @@ class TinyStore(FeedTables):
         if sequence <= feed.base:
             return
         with self.transaction():
-            for table in ("entries", "chunks"):
-                self._database.execute(
-                    f"DELETE FROM {table} WHERE feed = ? AND sequence <= ?", (feed.row, sequence)
-                )
+            self._tables.prune(feed, sequence)
             feed.base = sequence
             self._update(feed)
 
@@ -204,24 +287,20 @@ class TinyStore(FeedTables):
         for sequence, waiting in feed.waiting.items():
             self._forget(key, sequence, waiting.pointer)
         with self.transaction():
-            for table in ("entries", "chunks", "forks", "feeds"):
-                self._database.execute(f"DELETE FROM {table} WHERE feed = ?", (feed.row,))
+            self._tables.drop(feed)
 
     def check(self) -> None:
         """Check the file, every signature and every chain. Raises StoreError at the first fault."""
-        for (said,) in self._query("PRAGMA integrity_check"):
-            if said != "ok":
-                raise self._error(f"damaged: {said}")
+        self._tables.check()
         for key, feed in self._feeds.items():
             try:
                 self._check_feed(feed)
             except InvalidEntry as error:
-                raise self._error(f"damaged: feed {key.hex()}: {error}") from None
+                raise StoreError(f"{self.path}: damaged: feed {key.hex()}: {error}") from None
 
     def _check_feed(self, feed: Feed) -> None:
         previous: bytes | None = first_previous(feed.key) if feed.base == 0 else None
-        chosen = "SELECT sequence, id, packet FROM entries WHERE feed = ? ORDER BY sequence"
-        rows = self._query(chosen, (feed.row,))
+        rows = self._tables.entries(feed, 0, feed.sequence + MOST_AHEAD)
         if [row[0] for row in rows] != list(range(feed.base + 1, feed.sequence + 1)):
             raise InvalidEntry("entries are missing")
         for sequence, id_, packet in rows:
@@ -239,26 +318,11 @@ class TinyStore(FeedTables):
 
     # Inside
 
-    def image(self) -> bytes:
-        """Return the store as the bytes of a file."""
-        return self._database.serialize()
-
-    def _open(self) -> None:
-        if self._image:
-            self._database.deserialize(self._image)
-        super()._open()
-        self._database.execute("PRAGMA synchronous = FULL")
-        self._database.execute("PRAGMA secure_delete = ON")  # dropped data are overwritten
-        self._load()
-
     def _load(self) -> None:
-        """Load the state in memory."""
+        """Load the state of all feeds from the tables."""
         self._feeds: dict[bytes, Feed] = {}
         self._pointers: dict[bytes, list[tuple[bytes, int]]] = {}
-        chosen = (
-            "SELECT feed, key, sequence, tip, whole, base, mark, secret, condition FROM feeds ORDER BY feed"
-        )
-        for row, key, sequence, tip, whole, base, mark, secret, condition in self._query(chosen):
+        for row, key, sequence, tip, whole, base, mark, secret, condition in self._tables.feeds():
             identity = Identity.from_secret(secret) if secret else None
             feed = Feed(row, key, sequence, tip, whole, base, mark, identity, condition)
             self._feeds[key] = feed
@@ -266,9 +330,7 @@ class TinyStore(FeedTables):
                 self._load_waiting(feed)
 
     def _load_waiting(self, feed: Feed) -> None:
-        place = (feed.row, feed.whole)
-        chosen = "SELECT sequence, id, packet FROM entries WHERE feed = ? AND sequence > ? ORDER BY sequence"
-        for sequence, id_, packet in self._query(chosen, place):
+        for sequence, id_, packet in self._tables.entries(feed, feed.whole, feed.sequence):
             entry = entries.read(packet, feed.key, sequence, id_)
             chunks = self.chunks(feed.key, sequence) if entry.chain is not None else []
             pointer = chunks[-1][CHUNK:] if chunks else entry.chain
@@ -278,22 +340,20 @@ class TinyStore(FeedTables):
     def _add(self, key: bytes, identity: Identity | None) -> Feed:
         tip = first_previous(key)
         with self.transaction():
-            row = self._database.execute(
-                "INSERT INTO feeds (key, sequence, tip, whole, base, mark, secret, condition)"
-                " VALUES (?, 0, ?, 0, 0, 0, ?, ?)",
-                (key, tip, identity.secret() if identity else None, FINE),
-            ).lastrowid
-        assert row is not None
+            row = self._tables.add_feed(key, tip, identity.secret() if identity else "")
         feed = Feed(row, key, 0, tip, 0, 0, 0, identity)
         self._feeds[key] = feed
         return feed
 
     def _insert_whole(self, feed: Feed, entry: Entry, chunks: list[bytes]) -> None:
-        self._insert(feed, entry)
+        self._tables.insert(feed, entry)
         for number, chunk in enumerate(chunks):
-            self._insert_chunk(feed, entry.sequence, number, chunk)
+            self._tables.insert_chunk(feed, entry.sequence, number, chunk)
         feed.sequence, feed.tip, feed.whole = entry.sequence, entry.id, entry.sequence
         self._update(feed)
+
+    def _update(self, feed: Feed) -> None:
+        self._tables.update(feed)
 
     def _wait(self, feed: Feed, waiting: Waiting) -> None:
         feed.waiting[waiting.entry.sequence] = waiting

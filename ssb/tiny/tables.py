@@ -1,19 +1,121 @@
-"""Tables of feeds, entries, chunks and proofs of forks in a store of tinySSB, without their rules."""
+"""Tables of a store of tinySSB, without its rules: feeds, entries, chunks, proofs of forks, records.
 
-from collections.abc import Collection, Mapping
-from types import MappingProxyType
+A feed's row is a number that the tables give it. Changes are made in a transaction; those of one that raises
+are undone.
+"""
 
-from ssb.tiny.entry import DEMUX, PACKET, Entry, first_previous
-from ssb.tiny.feed import Feed
-from ssb.tiny.records import Records
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import NamedTuple, Protocol
+
+from base.closing import Closing
+from ssb.store.database import Database
+from ssb.tiny.entry import DEMUX, Entry
+from ssb.tiny.feed import FINE, Feed
 
 
-class FeedTables(Records):
-    """The tables of feeds; the base of a store, which keeps the heads of all feeds in memory."""
+class FeedRow(NamedTuple):
+    """A feed, without its entries: see Feed; `secret` is empty if it is not local."""
 
-    SCHEMA = (
-        Records.SCHEMA
-        + """
+    row: int
+    key: bytes
+    sequence: int
+    tip: bytes
+    whole: int
+    base: int
+    mark: int
+    secret: str
+    condition: int
+
+
+class EntryRow(NamedTuple):
+    """An entry of a feed: its number, its id and its packet."""
+
+    sequence: int
+    id: bytes
+    packet: bytes
+
+
+class Tables(Protocol):
+    """The tables, in a file or in memory. All raise StoreError if the disk fails."""
+
+    def transaction(self) -> AbstractContextManager[None]:
+        """Make all changes or none; transactions are not nested."""
+
+    @property
+    def changes(self) -> int:
+        """Number of changes so far, also of those that were undone."""
+
+    def close(self) -> None:
+        """Release the file."""
+
+    def check(self) -> None:
+        """Raise StoreError if the file is damaged."""
+
+    def feeds(self) -> list[FeedRow]:
+        """Return all feeds, in the order in which they were added."""
+
+    def add_feed(self, key: bytes, tip: bytes, secret: str) -> int:
+        """Add a feed without entries; return its row."""
+
+    def update(self, feed: Feed) -> None:
+        """Write the state of a feed."""
+
+    def drop(self, feed: Feed) -> None:
+        """Delete a feed, its entries, chunks and proof."""
+
+    def prune(self, feed: Feed, sequence: int) -> None:
+        """Delete the entries of a feed up to a number, and their chunks."""
+
+    def insert(self, feed: Feed, entry: Entry) -> None:
+        """Add the feed's next entry; raise StoreError if it is there."""
+
+    def insert_chunk(self, feed: Feed, sequence: int, number: int, chunk: bytes) -> None:
+        """Add the next chunk of an entry, numbered from 0; raise StoreError if it is there."""
+
+    def find(self, demultiplexer: bytes) -> tuple[bytes, int, bytes] | None:
+        """Return feed, number and packet of an entry, by its demultiplexer."""
+
+    def entry(self, feed: Feed, sequence: int) -> EntryRow | None:
+        """Return an entry."""
+
+    def entries(self, feed: Feed, after: int, last: int) -> list[EntryRow]:
+        """Return the entries of a feed after one number, up to another, in order."""
+
+    def chunk(self, feed: Feed, sequence: int, number: int) -> bytes | None:
+        """Return a chunk of an entry."""
+
+    def chunks(self, feed: Feed, sequence: int) -> list[bytes]:
+        """Return the chunks of an entry, in order."""
+
+    def count(self, feed: Feed | None = None) -> int:
+        """Return the number of entries and chunks, of a feed or of all."""
+
+    def proof(self, feed: Feed) -> tuple[bytes, bytes] | None:
+        """Return the proof that a feed is forked."""
+
+    def add_proof(self, feed: Feed, first: bytes, second: bytes) -> None:
+        """Add such a proof, if there is none."""
+
+    def get(self, name: str) -> bytes | None:
+        """Return a record."""
+
+    def put(self, name: str, value: bytes | None) -> None:
+        """Write a record; None deletes it."""
+
+    def records(self, prefix: str) -> dict[str, bytes]:
+        """Return the records whose names begin with a prefix, sorted."""
+
+
+class FileTables(Database, Closing):
+    """The tables in one SQLite file, created if missing; only its owner can read it."""
+
+    APPLICATION_ID = 0x53534254  # "SSBT"
+    VERSION = 1
+    KIND = "store of tinySSB feeds"
+    SCHEMA = """
+CREATE TABLE records (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
+
 CREATE TABLE feeds (
     feed INTEGER PRIMARY KEY AUTOINCREMENT,
     key BLOB NOT NULL UNIQUE,
@@ -43,82 +145,135 @@ CREATE TABLE chunks (
 ) WITHOUT ROWID;
 CREATE TABLE forks (feed INTEGER PRIMARY KEY, first BLOB NOT NULL, second BLOB NOT NULL);
 """
-    )
 
-    _feeds: dict[bytes, Feed]
+    def _open(self) -> None:
+        super()._open()
+        self._database.execute("PRAGMA synchronous = FULL")
+        self._database.execute("PRAGMA secure_delete = ON")  # dropped data are overwritten
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """See Tables."""
+        with self._transaction():
+            yield
 
     @property
-    def feeds(self) -> Mapping[bytes, Feed]:
-        """All feeds by their keys: a live view."""
-        return MappingProxyType(self._feeds)
+    def changes(self) -> int:
+        """See Tables."""
+        return self._database.total_changes
+
+    def check(self) -> None:
+        """See Tables."""
+        for (said,) in self._query("PRAGMA integrity_check"):
+            if said != "ok":
+                raise self._error(f"damaged: {said}")
+
+    def feeds(self) -> list[FeedRow]:
+        """See Tables."""
+        columns = "feed, key, sequence, tip, whole, base, mark, coalesce(secret, ''), condition"
+        return [FeedRow(*row) for row in self._query(f"SELECT {columns} FROM feeds ORDER BY feed")]
+
+    def add_feed(self, key: bytes, tip: bytes, secret: str) -> int:
+        """See Tables."""
+        row = self._database.execute(
+            "INSERT INTO feeds (key, sequence, tip, whole, base, mark, secret, condition)"
+            " VALUES (?, 0, ?, 0, 0, 0, ?, ?)",
+            (key, tip, secret or None, FINE),
+        ).lastrowid
+        assert row is not None
+        return row
+
+    def update(self, feed: Feed) -> None:
+        """See Tables."""
+        self._database.execute(
+            "UPDATE feeds SET sequence = ?, tip = ?, whole = ?, base = ?, mark = ?, condition = ?"
+            " WHERE feed = ?",
+            (feed.sequence, feed.tip, feed.whole, feed.base, feed.mark, feed.condition, feed.row),
+        )
+
+    def drop(self, feed: Feed) -> None:
+        """See Tables."""
+        for table in ("entries", "chunks", "forks", "feeds"):
+            self._database.execute(f"DELETE FROM {table} WHERE feed = ?", (feed.row,))
+
+    def prune(self, feed: Feed, sequence: int) -> None:
+        """See Tables."""
+        for table in ("entries", "chunks"):
+            deleted = f"DELETE FROM {table} WHERE feed = ? AND sequence <= ?"
+            self._database.execute(deleted, (feed.row, sequence))
+
+    def insert(self, feed: Feed, entry: Entry) -> None:
+        """See Tables."""
+        values = (feed.row, entry.sequence, entry.packet[:DEMUX], entry.id, entry.packet)
+        with self._errors():
+            self._database.execute("INSERT INTO entries VALUES (?, ?, ?, ?, ?)", values)
+
+    def insert_chunk(self, feed: Feed, sequence: int, number: int, chunk: bytes) -> None:
+        """See Tables."""
+        values = (feed.row, sequence, number, chunk)
+        with self._errors():
+            self._database.execute("INSERT INTO chunks VALUES (?, ?, ?, ?)", values)
 
     def find(self, demultiplexer: bytes) -> tuple[bytes, int, bytes] | None:
-        """Return feed, number and packet of a held entry, by its demultiplexer."""
+        """See Tables."""
         rows = self._query(
             "SELECT key, entries.sequence, packet FROM entries JOIN feeds USING (feed) WHERE demux = ?",
             (demultiplexer,),
         )
         return rows[0] if rows else None
 
-    def fork(self, key: bytes) -> tuple[bytes, bytes] | None:
-        """Return the two packets that prove that a feed is forked; None if it is not."""
-        rows = self._query("SELECT first, second FROM forks WHERE feed = ?", (self._feeds[key].row,))
+    def entry(self, feed: Feed, sequence: int) -> EntryRow | None:
+        """See Tables."""
+        rows = self.entries(feed, sequence - 1, sequence)
+        return rows[0] if rows else None
+
+    def entries(self, feed: Feed, after: int, last: int) -> list[EntryRow]:
+        """See Tables."""
+        chosen = (
+            "SELECT sequence, id, packet FROM entries WHERE feed = ? AND sequence > ? AND sequence <= ?"
+            " ORDER BY sequence"
+        )
+        return [EntryRow(*row) for row in self._query(chosen, (feed.row, after, last))]
+
+    def chunk(self, feed: Feed, sequence: int, number: int) -> bytes | None:
+        """See Tables."""
+        chosen = "SELECT packet FROM chunks WHERE feed = ? AND sequence = ? AND number = ?"
+        rows = self._query(chosen, (feed.row, sequence, number))
+        return bytes(rows[0][0]) if rows else None
+
+    def chunks(self, feed: Feed, sequence: int) -> list[bytes]:
+        """See Tables."""
+        chosen = "SELECT packet FROM chunks WHERE feed = ? AND sequence = ? ORDER BY number"
+        return [packet for (packet,) in self._query(chosen, (feed.row, sequence))]
+
+    def count(self, feed: Feed | None = None) -> int:
+        """See Tables."""
+        where, values = ("WHERE feed = ?", (feed.row,)) if feed is not None else ("", ())
+        counted = (f"SELECT count(*) FROM {table} {where}" for table in ("entries", "chunks"))
+        return sum(self._query(each, values)[0][0] for each in counted)
+
+    def proof(self, feed: Feed) -> tuple[bytes, bytes] | None:
+        """See Tables."""
+        rows = self._query("SELECT first, second FROM forks WHERE feed = ?", (feed.row,))
         return (rows[0][0], rows[0][1]) if rows else None
 
-    def previous(self, key: bytes, sequence: int) -> bytes | None:
-        """Return the id of the preceding entry, or its placeholder; None if that entry is pruned."""
-        if sequence == 1:
-            return first_previous(key)
-        place = (self._feeds[key].row, sequence - 1)
-        rows = self._query("SELECT id FROM entries WHERE feed = ? AND sequence = ?", place)
-        return bytes(rows[0][0]) if rows else None
+    def add_proof(self, feed: Feed, first: bytes, second: bytes) -> None:
+        """See Tables."""
+        self._database.execute("INSERT OR IGNORE INTO forks VALUES (?, ?, ?)", (feed.row, first, second))
 
-    def packet(self, key: bytes, sequence: int) -> bytes | None:
-        """Return an entry's packet; None if it is not held."""
-        place = (self._feeds[key].row, sequence)
-        rows = self._query("SELECT packet FROM entries WHERE feed = ? AND sequence = ?", place)
-        return bytes(rows[0][0]) if rows else None
+    def get(self, name: str) -> bytes | None:
+        """See Tables."""
+        rows = self._query("SELECT value FROM records WHERE name = ?", (name,))
+        return rows[0][0] if rows else None
 
-    def chunk(self, key: bytes, sequence: int, number: int) -> bytes | None:
-        """Return a chunk by its entry and its number from 0; None if it is not held."""
-        place = (self._feeds[key].row, sequence, number)
-        rows = self._query("SELECT packet FROM chunks WHERE feed = ? AND sequence = ? AND number = ?", place)
-        return bytes(rows[0][0]) if rows else None
+    def put(self, name: str, value: bytes | None) -> None:
+        """See Tables."""
+        if value is None:
+            self._database.execute("DELETE FROM records WHERE name = ?", (name,))
+        else:
+            self._database.execute("INSERT OR REPLACE INTO records VALUES (?, ?)", (name, value))
 
-    def chunks(self, key: bytes, sequence: int) -> list[bytes]:
-        """Return the held chunks of an entry, in order."""
-        place = (self._feeds[key].row, sequence)
-        chosen = "SELECT packet FROM chunks WHERE feed = ? AND sequence = ? ORDER BY number"
-        return [packet for (packet,) in self._query(chosen, place)]
-
-    def packets(self, key: bytes, sequence: int) -> list[bytes]:
-        """Return the held packets of an entry: its own, and its chunks in order."""
-        packet = self.packet(key, sequence)
-        return ([packet] if packet else []) + self.chunks(key, sequence)
-
-    def size(self, keys: Collection[bytes] | None = None) -> int:
-        """Bytes of packets in feeds; of all feeds by default."""
-        total = 0
-        if keys is None:
-            counted = "SELECT (SELECT count(*) FROM entries) + (SELECT count(*) FROM chunks)"
-            return PACKET * int(self._query(counted)[0][0])
-        for key in keys:
-            if key in self._feeds:
-                for table in ("entries", "chunks"):
-                    counted = f"SELECT count(*) FROM {table} WHERE feed = ?"
-                    total += PACKET * self._query(counted, (self._feeds[key].row,))[0][0]
-        return total
-
-    def _insert(self, feed: Feed, entry: Entry) -> None:
-        values = (feed.row, entry.sequence, entry.packet[:DEMUX], entry.id, entry.packet)
-        self._database.execute("INSERT INTO entries VALUES (?, ?, ?, ?, ?)", values)
-
-    def _insert_chunk(self, feed: Feed, sequence: int, number: int, chunk: bytes) -> None:
-        self._database.execute("INSERT INTO chunks VALUES (?, ?, ?, ?)", (feed.row, sequence, number, chunk))
-
-    def _update(self, feed: Feed) -> None:
-        self._database.execute(
-            "UPDATE feeds SET sequence = ?, tip = ?, whole = ?, base = ?, mark = ?, condition = ?"
-            " WHERE feed = ?",
-            (feed.sequence, feed.tip, feed.whole, feed.base, feed.mark, feed.condition, feed.row),
-        )
+    def records(self, prefix: str) -> dict[str, bytes]:
+        """See Tables."""
+        chosen = "SELECT name, value FROM records WHERE substr(name, 1, ?) = ? ORDER BY name"
+        return dict(self._query(chosen, (len(prefix), prefix)))

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from ssb.tiny.feed import Feed
-from ssb.tiny.store import TinyStore
+from ssb.tiny.tables import FileTables
 from testbed.verify.crash.__main__ import main
 from testbed.verify.crash.drill import Fault
 from testbed.verify.crash.tiny import TinyDrill
@@ -28,7 +28,7 @@ def test_the_command() -> None:
     assert ran.output.endswith("nothing acknowledged was lost, nothing is torn or doubled\n")
 
 
-class Lazy(TinyStore):
+class Lazy(FileTables):
     """Commits later than it says."""
 
     calls = 0
@@ -43,17 +43,18 @@ class Lazy(TinyStore):
             self._database.execute("COMMIT")
 
 
-class Piecemeal(TinyStore):
+class Piecemeal(FileTables):
     """Commits in the midst of a change."""
 
-    def _update(self, feed: Feed) -> None:
-        super()._update(feed)
+    def update(self, feed: Feed) -> None:
+        super().update(feed)
         if self._database.in_transaction:
             self._database.execute("COMMIT")
             self._database.execute("BEGIN IMMEDIATE")
 
 
-@pytest.mark.parametrize("opening", [Lazy, Piecemeal])
-def test_faults_are_found(tmp_path: Path, opening: type[TinyStore]) -> None:
+@pytest.mark.parametrize("tables", [Lazy, Piecemeal])
+def test_faults_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tables: type[FileTables]) -> None:
+    monkeypatch.setattr("ssb.tiny.store.FileTables", tables)
     with pytest.raises(Fault, match=r"^kill \d+: "):
-        TinyDrill(tmp_path, seed=2, opening=opening).run(150)
+        TinyDrill(tmp_path, seed=2).run(150)

@@ -1,6 +1,5 @@
 """Stories of a provider and its clients: what must hold holds, and deliberate bugs are found."""
 
-import sqlite3
 from collections import Counter
 
 import pytest
@@ -10,6 +9,7 @@ from mutants.patches import mutated
 from mutants.tiny import MUTANTS
 
 from base.units import SECOND
+from ssb.store.feeds import StoreError
 from ssb.tiny.feed import ForkedFeed
 from ssb.tiny.isp.terms import Terms
 from testbed.cli.simulate import simulate
@@ -34,7 +34,7 @@ HAPPENS = {
     *("off", "on", "sleep", "awake", "found done", "post done", "unpeer", "accused"),
 }
 """What the seeds must have met at least once, or what holds has not been tried."""
-CAUGHT_BY_THE_STORE = (sqlite3.Error, ForkedFeed)
+CAUGHT_BY_THE_STORE = (StoreError, ForkedFeed)
 IN_STORIES = {
     "what cannot be assigned is passed over",
     "a line ends before the farewell is agreed",

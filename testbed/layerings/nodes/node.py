@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict
 from base.endpoint import Program
 from base.key_log import Secret
 from ssb.application import Event, Plan
+from ssb.tiny.memory import MemoryTables
 from testbed.layerings.nodes.workload import Feature, Feed, Workload
 from topologies.model import Topology
 from topologies.routing import BY_DELAY, Routing
@@ -40,7 +41,7 @@ class AppState:
     delivered: Counter[str] = field(default_factory=Counter)
     clocks: dict[str, dict[str, int]] = field(default_factory=dict)
     log: list[bytes] = field(default_factory=list)
-    store: bytes = b""
+    store: MemoryTables = field(default_factory=MemoryTables)
 
 
 class EventRows:

@@ -94,7 +94,7 @@ class BaseTinyNode(RoleNode):
         self._authors = {author_of(context.seed, feed).public_key: feed for feed in context.workload.feeds}
         self._published = Counter(context.state.published)
         self._delivered = Counter(context.state.delivered)
-        self._store = TinyStore(image=context.state.store)
+        self._store = TinyStore(memory=context.state.store)
         ports = ports_of(context)
         seed = f"{context.seed} {context.layering} {context.name} {context.since}"
         self._node = TinySsb(
@@ -153,11 +153,6 @@ class BaseTinyNode(RoleNode):
         return True
 
     # Node
-
-    def take_events(self) -> list[dict[str, Any]]:
-        """See Node."""
-        self.state.store = self._store.image()
-        return super().take_events()
 
     def held(self) -> dict[str, StateSize]:
         """Return the node's state: feeds, and packets of feeds not its applications' own."""

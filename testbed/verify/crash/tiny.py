@@ -95,12 +95,11 @@ def _change(state: _State, seed: int, store: TinyStore | None) -> None:
 
 
 class TinyDrill(Drill):
-    """Kills of writers of tinySSB feeds; `opening` opens a store for writing. See Drill."""
+    """Kills of writers of tinySSB feeds. See Drill."""
 
-    def __init__(self, directory: Path, seed: int, opening: Callable[[Path], TinyStore] = TinyStore) -> None:
+    def __init__(self, directory: Path, seed: int) -> None:
         super().__init__(directory, seed)
         self._seed = seed
-        self._opening = opening
 
     def begin(self) -> None:
         """See Drill."""
@@ -108,7 +107,7 @@ class TinyDrill(Drill):
 
     def write(self, rng: Random, say: Callable[[bytes], object]) -> None:
         """See Drill."""
-        store = self._opening(self.path / "tiny.db")
+        store = TinyStore(self.path / "tiny.db")
         while True:
             say(b"begin\n")
             with store.transaction():

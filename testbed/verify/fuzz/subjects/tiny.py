@@ -7,6 +7,7 @@ inputs can deliver them, in any order, whole or changed.
 """
 
 import zlib
+from copy import deepcopy
 from functools import cache
 from random import Random
 
@@ -21,6 +22,7 @@ from ssb.tiny.isp.messages import HopPrev, write
 from ssb.tiny.isp.provider.provider import Provider
 from ssb.tiny.isp.provider.route import Route, Side
 from ssb.tiny.isp.terms import Terms
+from ssb.tiny.memory import MemoryTables
 from ssb.tiny.node import Node
 from ssb.tiny.outbox import MOST_QUEUED
 from ssb.tiny.store import TinyStore
@@ -61,9 +63,10 @@ def _seeded(number: int) -> Identity:
 
 
 @cache
-def _template() -> TinyStore:
-    """Return the store of a provider with onboarded clients."""
-    store = TinyStore()
+def _template() -> MemoryTables:
+    """Return the tables of a provider with onboarded clients."""
+    tables = MemoryTables()
+    store = TinyStore(memory=tables)
     store.add_own(ISP)
     store.put("followed", [one.public_key for one in (HOSTILE, GOOD, OTHER)])
     for number, client in enumerate((HOSTILE, GOOD, OTHER)):
@@ -91,7 +94,7 @@ def _template() -> TinyStore:
     store.add(AUTHOR.public_key)
     for packet in genuine()[0][:_HELD]:
         store.append(AUTHOR.public_key, packet)
-    return store
+    return tables
 
 
 class _Writer:
@@ -110,9 +113,7 @@ class _Writer:
 
 class _World(Timed):
     def __init__(self) -> None:
-        self.store = TinyStore()
-        _template()._database.backup(self.store._database)
-        self.store._load()
+        self.store = TinyStore(memory=deepcopy(_template()))
         self.node = Node(self.store, Random(1))
         self.provider = Provider(self.node, ISP, Random(2), TERMS, 0)
         self.node.join_open([ISP.public_key, AUTHOR.public_key], 0)
@@ -146,12 +147,11 @@ class _World(Timed):
         self._check()
 
     def _receive(self, packet: bytes) -> None:
-        changes, dropped = self.store._database.total_changes, self.node.dropped.copy()
+        changes, dropped = self.store._tables.changes, self.node.dropped.copy()
         self.node.receive(1, packet + zlib.crc32(packet).to_bytes(4), None, self.now)
         reasons = self.node.dropped - dropped
         if reasons and not reasons["forked"] and not reasons["not sent"]:
-            now = self.store._database.total_changes
-            expect("what was dropped has changed something", holds=now == changes)
+            expect("what was dropped has changed something", holds=self.store._tables.changes == changes)
         self.node.take_outputs()
 
     def _check(self) -> None:
