@@ -1,14 +1,20 @@
 """Layerings of an emulated run side by side, and samples of nodes to which nothing has happened."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeAlias
 
 import pytest
 
+from ssb import keys
 from testbed.experiment import run as running
+from testbed.experiment.emulated_run import run
 from testbed.experiment.platform import EMULATED
 from testbed.scenario import workload
 from testbed.scenario.reader import load
 from topologies.emulator.network import EmulatedNetwork
+
+Verify: TypeAlias = Callable[..., bool]
 
 
 def files_of(directory: Path) -> dict[str, bytes]:
@@ -58,3 +64,27 @@ def test_a_node_is_sampled_anew_when_something_has_happened_to_it(
     running.run(scenario, published, EMULATED, tmp_path / "all")
     active, every = (files_of(tmp_path / place) for place in ("active", "all"))
     assert active == every
+
+
+def test_signatures_verified_once_leave_the_same_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scenario = load("line", items=5)
+    found, opened = [], [0, 0]
+    for each_verifies in (False, True):
+
+        def counted(*arguments: bytes, each: bool = each_verifies, verify: Verify = keys._opens) -> bool:
+            opened[each] += 1
+            return verify(*arguments)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(keys, "_opens", counted)
+            patched.setattr(keys, "_is_signed", counted)
+            for layering in ("lli", "ssb", "tiny"):
+                place = tmp_path / str(each_verifies) / layering
+                place.mkdir(parents=True)
+                run(scenario, layering, workload.load(scenario), place, each_verifies=each_verifies)
+        found.append(files_of(tmp_path / str(each_verifies)))
+    assert found[0] == found[1]
+    assert 5 <= opened[False] < opened[True] / 1.5, opened
+    assert not keys.verify(bytes(32), bytes(64), b"")

@@ -6,6 +6,8 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
+from ssb.keys import each_signature_once
+
 
 class Violation(Exception):
     """A violated invariant; `invariant` is its short name, `where` a node's or subscriber's."""
@@ -102,9 +104,10 @@ def played(make: Callable[[], Playable], wanted: OutcomeOptions) -> Outcome:
     world: Playable | None = None
     outcome = Outcome()
     try:
-        world = make()
-        outcome = world.outcome
-        world.play()
+        with each_signature_once():
+            world = make()
+            outcome = world.outcome
+            world.play()
     except Violation as violation:
         outcome.violation = violation
         if world is not None:
