@@ -24,7 +24,7 @@ from forwarder.pipelines.egress import Egress
 from forwarder.pipelines.interests import InterestPipeline
 from forwarder.pipelines.nacks import NackPipeline
 from forwarder.pipelines.next_hops import NextHops
-from forwarder.pipelines.pit_size import PitSize, is_of_network, pit_size
+from forwarder.pipelines.pit_size import Granted, PitSize, granted, is_of_network, pit_size
 from forwarder.pipelines.tables import FEEDS_FACE, Tables
 from forwarder.strategies.best_route import BestRoute
 from forwarder.strategies.strategy import Strategy
@@ -226,6 +226,10 @@ class Forwarder(Tables):
     def pit_size(self) -> PitSize:
         """Return the size of the PIT towards the network."""
         return pit_size(self)
+
+    def granted(self) -> Granted:
+        """Return what downstreams towards the network have granted."""
+        return granted(self)
 
     def pit_entries(self) -> int:
         """Return the number of pending entries, see PitSize."""

@@ -19,20 +19,28 @@ class PitSize(NamedTuple):
     Attributes:
         entries: classic Interests, and subscribed feeds.
         bytes: of names, plus RECORD_BYTES a record, or RANGE_BYTES a range and a feed's upstream.
-        ranges: ranges that downstreams have granted.
-        credit: items that may still be sent in those ranges, repeated requests not counted.
     """
 
     entries: int
     bytes: int
+
+
+class Granted(NamedTuple):
+    """What downstreams have granted.
+
+    Attributes:
+        ranges: of feeds.
+        credit: items that may still be sent in those ranges, repeated requests not counted.
+    """
+
     ranges: int
     credit: int
 
 
 def pit_size(tables: Tables) -> PitSize:
     """Return the size of a node's PIT. Loops rather than expressions: nodes are sampled often."""
-    network = {number for number, face in tables.faces.items() if not face.is_local}
-    entries = size = ranges = credit = 0
+    network = _of_network(tables)
+    entries = size = 0
     for entry in tables.pit:
         records = 0
         for waiting in entry.in_records:
@@ -44,17 +52,30 @@ def pit_size(tables: Tables) -> PitSize:
             size += len(entry.key[0]) + RECORD_BYTES * records
     for feed in tables.feeds or ():
         holders = 0
-        for face, granted in feed.ranges.items():
-            if face in network:
-                holders += 1
-                ranges += 1
-                credit += granted.limit - granted.next + 1
+        for downstream in feed.ranges:
+            holders += downstream in network
         for face, _ in feed.holders():
             holders += face in network
         if holders:
             entries += 1
             size += len(feed.feed) + RANGE_BYTES * holders
-    return PitSize(entries, size, ranges, credit)
+    return PitSize(entries, size)
+
+
+def granted(tables: Tables) -> Granted:
+    """Return what a node's downstreams have granted."""
+    network = _of_network(tables)
+    ranges = credit = 0
+    for feed in tables.feeds or ():
+        for face, each in feed.ranges.items():
+            if face in network:
+                ranges += 1
+                credit += each.limit - each.next + 1
+    return Granted(ranges, credit)
+
+
+def _of_network(tables: Tables) -> set[int]:
+    return {number for number, face in tables.faces.items() if not face.is_local}
 
 
 def is_of_network(entry: PitEntry, faces: Mapping[int, Face]) -> bool:

@@ -254,7 +254,7 @@ class NdnOverSsbNode:
     def held(self) -> dict[str, StateSize]:
         """Return the node's state: its PIT, connections, feeds on them, and others' messages."""
         forwarder = self._participant.host.forwarder
-        pit = StateSize(*forwarder.pit_size()[:2])
+        pit = StateSize(*forwarder.pit_size())
         published = {feed.key for feed in self._context.workload.feeds if feed.publisher == self.name}
         own = {self._own.ref} | published
         return {"pit": pit} | held_by(self._peer, self._store, own)

@@ -396,16 +396,15 @@ class NdnNode:
 
     def held(self) -> dict[str, StateSize]:
         """Return the forwarder's state by kind: its PIT."""
-        forwarder = self.host.forwarder
-        return {"pit": StateSize(*forwarder.pit_size()[:2])}
+        return {"pit": StateSize(*self.host.forwarder.pit_size())}
 
     def counters(self) -> dict[str, Any]:
         """Return the forwarder's counters by name."""
         forwarder = self.host.forwarder
-        size = forwarder.pit_size()
+        granted = forwarder.granted()
         row = {
-            "pit_ranges": size.ranges,
-            "pit_credit": size.credit,
+            "pit_ranges": granted.ranges,
+            "pit_credit": granted.credit,
             "pit_satisfied": forwarder.pit_satisfied,
             "pit_expired": forwarder.pit_expired,
             "cs_entries": len(forwarder.cs),
