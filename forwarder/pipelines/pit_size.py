@@ -52,7 +52,7 @@ def pit_size(tables: Tables) -> PitSize:
             size += len(entry.key[0]) + RECORD_BYTES * records
     for feed in tables.feeds or ():
         holders = 0
-        for downstream in feed.ranges:
+        for downstream, _ in feed.ranges.items():
             holders += downstream in network
         for face, _ in feed.holders():
             holders += face in network
