@@ -43,10 +43,11 @@ def node_modules(packages: str = "node") -> Path:
             new.mkdir()
             for name in ("package.json", "package-lock.json"):
                 shutil.copy(here / name, new)
-            install = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--fetch-retries=0"]
+            retries = ["--fetch-retries=2", "--fetch-retry-mintimeout=1000", "--fetch-retry-maxtimeout=5000"]
+            install = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", *retries]
             ran = subprocess.run(install, cwd=new, capture_output=True, text=True, check=False)
             if ran.returncode != 0:
-                pytest.skip(f"npm cannot install stock peers: {ran.stderr.strip().splitlines()[-1:]}")
+                pytest.skip(f"npm cannot install stock peers: {ran.stderr.strip().splitlines()[:3]}")
             new.rename(place)
     return place / "node_modules"
 

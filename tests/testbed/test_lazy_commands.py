@@ -29,6 +29,8 @@ def test_each_command_is_where_its_group_looks(typed: str, group: click.Group) -
         assert command is not None
         assert command.name == name, f"{typed} {name}"
         assert command.get_short_help_str()
+        if isinstance(group, LazyGroup):
+            assert group._summary(context, name, 45) == command.get_short_help_str(45)
 
 
 def test_what_is_no_command_is_refused() -> None:
@@ -39,7 +41,7 @@ def test_what_is_no_command_is_refused() -> None:
     feednet.load(["--help"])
 
 
-@pytest.mark.parametrize("words", ["forward --help", "ssb --help", "status --help"])
+@pytest.mark.parametrize("words", ["--help", "model --help", "forward --help", "ssb --help", "status --help"])
 def test_a_command_does_not_wait_for_the_others(words: str) -> None:
     heavy = "numpy", "scipy", "pyarrow", "networkx", "mininet", "scapy", "pyspark"
     program = (

@@ -36,11 +36,11 @@ _PROTOCOLS = {"ndn": "over NDN", "ssb": "Secure Scuttlebutt"}
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def list_(as_json: bool) -> None:
     """List scenarios, layerings, topologies and forwarding strategies."""
-    known = {name: scenarios.load(name) for name in scenarios.available()}
+    known = {name: read_toml(path) for name, path in scenarios.available().items()}
     if as_json:
         names = {
-            "scenarios": {name: scenario.title for name, scenario in known.items()},
-            "groups": {name: scenario.group for name, scenario in known.items()},
+            "scenarios": {name: said["title"] for name, said in known.items()},
+            "groups": {name: said.get("group", OTHER) for name, said in known.items()},
             "layerings": {name: layering.title for name, layering in LAYERINGS.items()},
             "topologies": [name for name, _, _ in reference.generator_rows()],
             "networks": {name: network.title for name, network in networks().items()},
@@ -49,8 +49,8 @@ def list_(as_json: bool) -> None:
         click.echo(json.dumps(names))
         return
     groups: dict[str, dict[str, str]] = defaultdict(dict)
-    for name, scenario in known.items():
-        groups[scenario.group][name] = scenario.title
+    for name, said in known.items():
+        groups[said.get("group", OTHER)][name] = said["title"]
     for group in sorted(groups, key=lambda group: (group == OTHER, group)):
         _print_rows(f"scenarios: {group}", groups[group])
     console.print("  (feednet describe NAME: what happens in it; feednet run NAME)")
