@@ -22,32 +22,33 @@ from processes import free_port
 from ssb.daemon.running import RunningPeer
 from ssb.transport.address import parse_address
 
-HERE = Path(__file__).parent / "ssb"
+HERE = Path(__file__).parent
 ROOT = Path(__file__).parents[1]
 
 
 @cache
-def node_modules(packages: str = "node") -> Path:
+def node_modules(packages: str = "ssb/node") -> Path:
     """Return where the packages of <packages>/package-lock.json are, or skip the test and say why."""
     if shutil.which("node") is None or shutil.which("npm") is None:
         pytest.skip("no Node.js here, which runs stock peers")
     here = HERE / packages
     lock = (here / "package-lock.json").read_bytes()
-    place = ROOT / ".make" / f"{packages}-{sha256(lock).hexdigest()[:8]}"
+    name = here.name
+    place = ROOT / ".make" / f"{name}-{sha256(lock).hexdigest()[:8]}"
     place.parent.mkdir(exist_ok=True)
-    with (place.parent / f"{packages}.lock").open("w") as mine:
+    with (place.parent / f"{name}.lock").open("w") as mine:
         fcntl.flock(mine, fcntl.LOCK_EX)
         if not place.exists():
             new = place.with_suffix(".new")
             shutil.rmtree(new, ignore_errors=True)
             new.mkdir()
-            for name in ("package.json", "package-lock.json"):
-                shutil.copy(here / name, new)
+            for file in ("package.json", "package-lock.json"):
+                shutil.copy(here / file, new)
             retries = ["--fetch-retries=2", "--fetch-retry-mintimeout=1000", "--fetch-retry-maxtimeout=5000"]
             install = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", *retries]
             ran = subprocess.run(install, cwd=new, capture_output=True, text=True, check=False)
             if ran.returncode != 0:
-                pytest.skip(f"npm cannot install stock peers: {ran.stderr.strip().splitlines()[:3]}")
+                pytest.skip(f"npm cannot install {packages}: {ran.stderr.strip().splitlines()[:3]}")
             new.rename(place)
     return place / "node_modules"
 
@@ -72,7 +73,7 @@ class StockPeer:
         directory.mkdir(exist_ok=True)
         self.port = free_port()
         self._process = subprocess.Popen(
-            ["node", HERE / "node" / "peer.js", directory, str(self.port), way],
+            ["node", HERE / "ssb" / "node" / "peer.js", directory, str(self.port), way],
             env=os.environ | {"NODE_PATH": str(node_modules())},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

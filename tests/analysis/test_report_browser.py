@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from browser import CHROMIUM, Browser
 from handmade import FEED_URI
+from stock_peer import node_modules
 from test_report import DELIVERIES, LOSS, crossed, made_manifest, made_tables
 from test_report_capture import write_tables
 from test_study import many, records
@@ -243,12 +244,32 @@ def test_dark_mode(browser, page):
     assert dark == ["rgb(20, 24, 28)", "#e4e7e9", "#f0884a"]
 
 
-@pytest.mark.parametrize("width", [500, 1400])
+@pytest.mark.parametrize("width", [400, 1400])
 def test_nothing_is_wider_than_the_page(browser, page, width):
     wide = "return [innerWidth, document.documentElement.scrollWidth];"
     inner, needed = browser.probe(page, wide, width=width)
     assert inner == width
     assert needed <= inner
+
+
+RULES = """
+const found = await axe.run(document, { resultTypes: ["violations"] });
+return found.violations.map(({ id, impact, nodes }) => [impact, id, nodes.map((node) => node.html)]);
+"""
+
+
+@pytest.fixture(scope="module")
+def with_rules():
+    """Return a page with axe-core, which checks it for readers with a screen reader or no mouse."""
+    rules = (node_modules("analysis/axe") / "axe-core" / "axe.min.js").read_text()
+    rules = rules.replace("</script", "<\\/script")
+    return lambda page: page.replace("</body>", f"<script>{rules}</script></body>")
+
+
+@pytest.mark.parametrize("is_dark", [False, True])
+@pytest.mark.parametrize("width", [400, 1400])
+def test_pages_can_be_read_without_eyes_or_mouse(browser, page, with_rules, width, is_dark):
+    assert browser.probe(with_rules(page), RULES, width=width, is_dark=is_dark) == []
 
 
 def test_it_can_be_printed(browser, page):
@@ -269,6 +290,11 @@ def test_a_study_is_drawn_and_saved(browser):
     assert first[:3] == ["poll", "0", "11"]
     assert (second[2], second[5]) == ("25", "2")
     assert next(csv.reader(StringIO(table))) == ["Layering", "0 %", "5 %"]
+
+
+def test_a_study_can_be_read_without_eyes_or_mouse(browser, with_rules):
+    compared = study("line", "Line", records({0: (10.0, 12.0), 5: (20.0, 30.0)}, key=LINK_LOSS))
+    assert browser.probe(with_rules(render_study(compared)), RULES, width=400) == []
 
 
 STUDY = """
@@ -366,7 +392,13 @@ def test_captures_are_drawn_and_saved(browser, captures):
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("width", [500, 1400])
+@pytest.mark.parametrize("is_dark", [False, True])
+def test_captures_can_be_read_without_eyes_or_mouse(browser, captures, with_rules, is_dark):
+    assert browser.probe(with_rules(captures), RULES, width=400, is_dark=is_dark) == []
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("width", [400, 1400])
 def test_the_page_of_captures_is_no_wider_than_the_window(browser, captures, width):
     wide = "return [innerWidth, document.documentElement.scrollWidth];"
     inner, needed = browser.probe(captures, wide, width=width)

@@ -244,6 +244,14 @@ async function openPage() {
     button.addEventListener("click", () => save(button));
   });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
+  const widths = new ResizeObserver((entries) => entries.forEach(({ target }) => offerKeys(target)));
+  document.querySelectorAll(".scroll").forEach((box) => widths.observe(box));
+}
+
+/* What is wider than its place is scrolled by the arrow keys, too. */
+function offerKeys(box) {
+  if (box.scrollWidth > box.clientWidth) box.tabIndex = 0;
+  else box.removeAttribute("tabindex");
 }
 
 /* Menus offer the layerings that are shown; what was chosen and is hidden now makes room for another. */
