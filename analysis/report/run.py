@@ -209,10 +209,11 @@ def _state_plots(given: _ReportInputs) -> tuple[list[Figure | None], int]:
     manifest, tables, with_pits = given.manifest, given.tables, given.with_pits
     nodes = [node.name for node in manifest.topology.nodes]
     curves, summary = tables["state_curves"], tables["state_summary"]
-    over_time, hidden = state.over_time(curves, summary, nodes, manifest, word=given.held)
+    heat = tables["state_heat"]
+    over_time, hidden = state.over_time(curves, heat, summary, nodes, manifest, word=given.held)
     plots: list[Figure | None] = [
         over_time,
-        state.heat(tables["state_heat"], summary, nodes, manifest, given.held),
+        state.heat(heat, summary, nodes, manifest, given.held),
     ]
     if with_pits.layerings:
         outcomes = {(row["layering"], outcome): row[outcome] for row in given.ended for outcome in OUTCOMES}

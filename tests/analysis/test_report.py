@@ -10,6 +10,7 @@ from handmade import FEED_URI, TIMES, manifest
 from analysis.columns.values import OUTCOMES
 from analysis.export.text import headlines
 from analysis.metrics.catalogue import METRICS
+from analysis.report.figures.delay import latency_boxes
 from analysis.report.figures.plot import COLOURS, DASHES, places
 from analysis.report.figures.topology import draw, loads
 from analysis.report.page import resource, unpacked
@@ -540,13 +541,43 @@ def test_a_large_network_shows_the_busiest_nodes():
     summary = [
         {"layering": "poll", "node": f"n{k}", "mean_entries": float(k), "mean_bytes": 1.0} for k in range(40)
     ]
+    names = [f"n{k}" for k in range(40)]
+    heat = [
+        {"layering": "poll", "node": name, "slice": 0, "entries": k, "bytes": 1}
+        for k, name in enumerate(names)
+    ]
+    heat.append(heat[0] | {"slice": 1})
     page = render(
         made_manifest(topology={"nodes": nodes, "links": []}, workload=workload),
-        made_tables(state_summary=summary, state_curves=[]),
+        made_tables(state_summary=summary, state_curves=[], state_heat=heat),
     )
-    drawn = {key.partition("|")[0] for key in figures(page)["pit"]["variants"]}
-    assert drawn == {"whole network", *(f"n{k}" for k in range(16, 40))}
+    variants = figures(page)["pit"]["variants"]
+    band = "a node: median, and 5 to 95 %"
+    assert {key.partition("|")[0] for key in variants} == {"whole network", band, *names[16:]}
+    shade, median = variants[f"{band}|entries"]["data"][:2]
+    assert (median["y"], shade["y"]) == ([20, 0], [37, 0, 0, 2])
     assert "The 16 nodes with the lowest means cannot be chosen" in page
+
+
+def test_many_subscribers_are_bands_in_the_order_of_their_medians():
+    nodes = [{"name": f"s{k}", "role": "subscriber"} for k in range(30)]
+    quantiles = [
+        {
+            "layering": x,
+            "node": f"s{k}",
+            "deliveries": 3,
+            "quantiles_ns": [(40 - k) * MS, (50 - k) * MS, 90 * MS],
+        }
+        for x in ("poll", "lli")
+        for k in range(30)
+    ]
+    latency = usual_tables()["latency_quantiles"] + quantiles
+    drawn = latency_boxes(latency, made_manifest(topology={"nodes": nodes, "links": []}))
+    shade, median = drawn.spec["data"][:2]
+    assert median["text"][:2] == ["s29", "s28"]
+    assert median["y"][:2] == [21, 22]
+    assert shade["y"][:2] == [90, 90]
+    assert shade["y"][-1] == 11
 
 
 def test_words_from_the_manifest_are_escaped():

@@ -113,7 +113,7 @@ def _state(given: Contents) -> tuple[list[Figure | None], int]:
     if given.pit_curves:
         what = [*HELD, *(name for name in ("ranges", "credit") if any(row[name] for row in given.pit_curves))]
         rows = _in_rows(given.pit_summary)
-        over, hidden = over_time(given.pit_curves, given.pit_summary, rows, given, what)
+        over, hidden = over_time(given.pit_curves, given.pit_heat, given.pit_summary, rows, given, what)
     if given.pit_heat:
         where = heat(given.pit_heat, given.pit_summary, _in_rows(given.pit_heat), given)
     ended: Counter[tuple[str, str]] = Counter()

@@ -6,9 +6,11 @@ from analysis.report.figures.plot import (
     FENCES,
     Figure,
     Spec,
+    band,
     box,
     figure,
     grouped_bars,
+    line,
     logarithmic,
     places,
     quantile_function,
@@ -18,6 +20,8 @@ from analysis.run.manifest import Manifest
 
 MOST_BY_NODE = 4
 """Maximum number of layerings with separate subscribers; beyond it, all subscribers together."""
+MOST_BOXES = 24
+"""Maximum number of subscribers with boxes of their own; beyond it, bands over all of them."""
 
 
 def latency_cdf(latency: Rows, manifest: Manifest) -> Figure:
@@ -74,12 +78,16 @@ def loss_cdf(rows: Rows, manifest: Manifest) -> Figure | None:
 
 
 def latency_boxes(latency: Rows, manifest: Manifest) -> Figure:
-    """Return boxes of latencies: quartiles, and whiskers from 5 to 95 %, by subscriber if they fit."""
+    """Return boxes of latencies: quartiles, and whiskers from 5 to 95 %, by subscriber if they fit; of many
+    subscribers bands.
+    """
     by_node = len(manifest.layerings) <= MOST_BY_NODE
+    subscribers = [*manifest.nodes("subscriber"), *manifest.nodes("peer")]
+    if by_node and len(subscribers) > MOST_BOXES:
+        return _latency_bands(latency, manifest)
     data = []
     for layering, place in places(manifest.layerings).items():
         quantiles = {row["node"]: _ms(row["quantiles_ns"]) for row in latency if row["layering"] == layering}
-        subscribers = [*manifest.nodes("subscriber"), *manifest.nodes("peer")]
         nodes = [name for name in (subscribers if by_node else [ALL]) if name in quantiles]
         shown = {node if by_node else layering: quantiles[node] for node in nodes}
         data.append(box(place, layering, shown, "x" if by_node else "y"))
@@ -98,6 +106,37 @@ def latency_boxes(latency: Rows, manifest: Manifest) -> Figure:
         data,
         layout,
         ("layering", "subscriber", "5 %, ms", "25 %, ms", "median, ms", "75 %, ms", "95 %, ms"),
+    )
+
+
+def _latency_bands(latency: Rows, manifest: Manifest) -> Figure:
+    """Return the median and the band from 5 to 95 % of each subscriber, in the order of the medians."""
+    data: list[Spec] = []
+    for layering, place in places(manifest.layerings).items():
+        own = [row for row in latency if row["layering"] == layering and row["node"] != ALL]
+        fences = {
+            row["node"]: [values[round(share * (len(values) - 1))] for share in (0.5, 0.05, 0.95)]
+            for row in own
+            if (values := _ms(row["quantiles_ns"]))
+        }
+        ordered = sorted(fences, key=lambda node: (fences[node], node))
+        numbers = [float(number) for number in range(1, len(ordered) + 1)]
+        medians, lows, highs = ([fences[node][at] for node in ordered] for at in range(3))
+        named = {"text": ordered, "hovertemplate": "%{text}: median %{y:.4g} ms"}
+        data += [band(place, layering, numbers, lows, highs), line(place, layering, numbers, medians) | named]
+    scale = logarithmic(data, "y")
+    unit = "ms (logarithmic)" if scale.get("type") == "log" else "ms"
+    layout: Spec = {
+        "xaxis": {"title": {"text": "subscribers, in the order of their medians"}},
+        "yaxis": {"title": {"text": unit}, **scale},
+    }
+    return figure(
+        "latency-boxes",
+        "Latency by subscriber",
+        "For each layering a line through the medians of all subscribers, and a band from 5 to 95 percent",
+        data,
+        layout,
+        ("layering", "subscriber", "ms"),
     )
 
 

@@ -9,8 +9,10 @@ from analysis.files import Rows
 from analysis.report.figures.plot import (
     Figure,
     Menu,
+    Period,
     Scene,
     Spec,
+    band,
     colour,
     figure,
     line,
@@ -27,6 +29,9 @@ MOST_NODES = 24
 """Maximum number of nodes in the menu: those with the highest means."""
 
 WHOLE = "whole network"
+EACH = "a node: median, and 5 to 95 %"
+MOST_APART = 8
+"""Maximum number of nodes of which no band is drawn."""
 
 _OUTCOME_LOOKS = {
     "satisfied": ("satisfied", "--data"),
@@ -41,29 +46,39 @@ _OUTCOME_LOOKS = {
 
 def over_time(
     curves: Rows,
+    heat: Rows,
     summary: Rows,
     nodes: Sequence[str],
     scene: Scene,
     what: Sequence[str] = HELD,
     word: str = "PIT",
 ) -> tuple[Figure, int]:
-    """Return the plot of state (`word`: "State", or "PIT" if all is PIT state) of the network or a node, and
-    the number of omitted nodes.
+    """Return the plot of state (`word`: "State", or "PIT" if all is PIT state) of the network, a node, or the
+    band of all nodes, and the number of omitted nodes. `curves`, `heat` and `summary` are those of
+    analysis.pit.windows.levels.scan.
     """
     means: dict[str, float] = {}
     for row in summary:
         means[row["node"]] = max(row["mean_entries"], means.get(row["node"], 0.0))
     means.pop(ALL, None)
     busiest = sorted(means, key=lambda name: -means[name])[:MOST_NODES]
-    chosen = [name for name in nodes if name in busiest]
+    chosen = [name for name in nodes if name in busiest] if len(nodes) > 1 else []
     by_node: dict[tuple[str, str], Rows] = {}
     for row in curves:
         by_node.setdefault((row["node"], row["layering"]), []).append(row)
 
+    cells = [row for row in _filled(heat, summary) if row["node"] != ALL]
+    has_band = len(nodes) > MOST_APART and bool(cells) and {*what} <= {*HELD}
+    slices = 1 + max((row["slice"] for row in heat), default=0)
+
     def draw(node: str, what: str) -> tuple[list[Spec], Spec]:
-        data = []
+        data: list[Spec] = []
         for layering, place in places(scene.layerings).items():
             run = scene.runs[layering]
+            if node == EACH:
+                own = [row for row in cells if row["layering"] == layering]
+                data += _band(place, layering, own, slices, run, what)
+                continue
             rows = by_node.get((ALL if node == WHOLE else node, layering), [])
             seconds = [0.0, *(round((row["time"] - run.start_ns) / 1e9, 4) for row in rows)]
             amounts = [0, *(row[what] for row in rows)]
@@ -82,11 +97,38 @@ def over_time(
         word.lower(),
         f"{word} over time",
         f"{word} entries or bytes over time, of the whole network or of a node, a line for each layering",
-        [Menu("node", [WHOLE, *chosen] if len(nodes) > 1 else [WHOLE]), Menu(word, list(what))],
+        [Menu("node", [WHOLE, *([EACH] if has_band else []), *chosen]), Menu(word, list(what))],
         draw,
         ("layering", "time, s", f"{word} entries or bytes"),
     )
     return drawn, len(nodes) - len(chosen)
+
+
+def _band(place: int, layering: str, cells: Rows, slices: int, run: Period, what: str) -> tuple[Spec, Spec]:
+    """Return the band from 5 to 95 % of the nodes' means of each slice, and the line of the median."""
+    amounts: list[list[float]] = [[] for _ in range(slices)]
+    for row in cells:
+        amounts[row["slice"]].append(row[what])
+    width = (run.end_ns - run.start_ns) / 1e9 / slices
+    seconds = [round((number + 0.5) * width, 4) for number in range(slices)]
+    low, middle, high = (
+        [round(sorted(values)[round(share * (len(values) - 1))], 2) if values else 0 for values in amounts]
+        for share in (0.05, 0.5, 0.95)
+    )
+    hover = {"hovertemplate": f"%{{y:.4g}} {what} at %{{x:.3f}} s"}
+    return band(place, layering, seconds, low, high), line(place, layering, seconds, middle) | hover
+
+
+def _filled(rows: Rows, summary: Rows) -> Rows:
+    """Return the rows of heat(), and zeros for the slices of a node without one."""
+    there = {(row["layering"], row["node"], row["slice"]) for row in rows}
+    slices = 1 + max((row["slice"] for row in rows), default=0)
+    return rows + [
+        {"layering": row["layering"], "node": row["node"], "slice": place, **dict.fromkeys(HELD, 0)}
+        for row in summary
+        for place in range(slices)
+        if (row["layering"], row["node"], place) not in there
+    ]
 
 
 def heat(rows: Rows, summary: Rows, nodes: Sequence[str], scene: Scene, word: str = "PIT") -> Figure:
@@ -95,19 +137,11 @@ def heat(rows: Rows, summary: Rows, nodes: Sequence[str], scene: Scene, word: st
     `rows` is the heat of analysis.pit.windows.levels.scan; `word` as in over_time(). A node of `summary`
     without a row had no entry.
     """
-    there = {(row["layering"], row["node"], row["slice"]) for row in rows}
-    slices = 1 + max((row["slice"] for row in rows), default=0)
-    nothing: Rows = [
-        {"layering": row["layering"], "node": row["node"], "slice": place, **dict.fromkeys(HELD, 0)}
-        for row in summary
-        for place in range(slices)
-        if (row["layering"], row["node"], place) not in there
-    ]
     return node_heat(
         f"{word.lower()}-heat",
         f"{word} by node and time",
         f"A map: a row for each node, time to the right, darker where the node held more ({word})",
-        rows + nothing,
+        _filled(rows, summary),
         nodes,
         scene,
         Menu(word, list(HELD)),
