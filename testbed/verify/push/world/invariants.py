@@ -142,8 +142,9 @@ class Grants:
             self._held[node, peer] = hello.held
         gone = {have.reference for have in hello.haves if have.next is None}
         for (granting, asking, feed), grants in self._grants.items():
-            is_gone = hello.is_forgotten or reference(feed) in gone
-            if (granting, asking) == (node, peer) and is_gone:
+            if granting != node or asking != peer:
+                continue
+            if hello.is_forgotten or reference(feed) in gone:
                 grants[:] = [grant for grant in grants if grant.classic]
 
     def _renew(self, node: str, peer: str, granted: bytes, now: int) -> None:
@@ -151,11 +152,12 @@ class Grants:
         if self._held.pop((node, peer), None) != granted:
             return
         for (granting, asking, _), grants in self._grants.items():
+            if granting != node or asking != peer:
+                continue
             ours = [grant for grant in grants if not grant.classic]
-            if (granting, asking) == (node, peer) and ours:
-                for grant in ours:  # by the lifetime of the newest LLI
-                    if grant.expiry > now:
-                        grant.expiry = max(grant.expiry, now + ours[-1].lifetime)
+            for grant in ours:  # by the lifetime of the newest LLI
+                if grant.expiry > now:
+                    grant.expiry = max(grant.expiry, now + ours[-1].lifetime)
 
     def is_rewind(self, node: str, peer: str, frame: Frame) -> bool:
         """Return whether an arriving LLI requests sent items again."""
