@@ -107,7 +107,7 @@ install = if [ -x $(BIN)/uv ] && ! $(BIN)/pip config list | grep -q '[.]index-ur
 
 $(STAMPS)/run: $(STAMPS)/venv pyproject.toml
 	@echo "installing feednet and its libraries (Spark is large; once)"
-	@$(call install,'.[testbed]')
+	@$(call install,'.[testbed,sail]')
 	@touch $@
 
 $(STAMPS)/dev: $(STAMPS)/venv pyproject.toml

@@ -1,6 +1,6 @@
 """Retransmission time-out (RFC 6298)."""
 
-from forwarder.lli.estimates import Rtt
+from forwarder.lli.estimates import MAX_TIMEOUT, Rtt
 
 
 class Timeout:
@@ -17,8 +17,11 @@ class Timeout:
 
     @property
     def length(self) -> int:
-        """The present time-out, ns."""
-        return self.rtt.timeout(self._losses)
+        """The present time-out, ns: on a path without variation half a round trip more than one, so that a
+        packet in several fragments, or behind others, is not taken for lost.
+        """
+        least = 3 * (self.rtt.smoothed or 0) // 2
+        return max(self.rtt.timeout(self._losses), min(least << self._losses, MAX_TIMEOUT))
 
     @property
     def round_trip(self) -> int:
