@@ -6,6 +6,7 @@ Stories come from seeds, from a search for novelty, or from every schedule of a 
 import os
 import sys
 import time
+from collections.abc import Generator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,7 +27,7 @@ from testbed.verify.kit.chart import draw
 from testbed.verify.kit.explore import SearchFindings, climb_all, explore_all
 from testbed.verify.kit.family import Family, from_text, to_text
 from testbed.verify.kit.outcome import Outcome
-from testbed.verify.kit.search import SearchResult, search
+from testbed.verify.kit.search import SearchResult, search, search_on_spark
 from testbed.verify.kit.shrink import shrink
 from testbed.verify.kit.story import Story
 from testbed.verify.mapping.world import MAPPING
@@ -56,6 +57,7 @@ class _Options:
     seeds: int
     first: int
     jobs: int | None
+    master: str | None
     seed: int | None
     story: Path | None
     save: Path | None
@@ -79,6 +81,7 @@ class _Options:
         exclude("climb", "story", "seed", "seeds", "keep_going")
         exclude("story", "family", "seed", "seeds", "first", "jobs", "keep_going")
         exclude("seed", "seeds", "first", "jobs", "keep_going")
+        exclude("master", "exhaustive", "explore", "climb", "story", "seed", "jobs")
         require("frames", "exhaustive")
         require("faults", "exhaustive")
         if self.exhaustive and self.family != PUSH.name:
@@ -92,6 +95,7 @@ class _Options:
     "--first", type=click.IntRange(0, MOST), default=0, show_default=True, help="The first of them."
 )
 @jobs_option
+@click.option("--master", help="Spark master: play the seeds as Spark tasks, on all its machines.")
 @click.option("--seed", type=click.IntRange(0, MOST), help="Play this one seed.")
 @click.option("--story", type=click.Path(path_type=Path), help="Play a story that --save has written.")
 @click.option(
@@ -166,7 +170,7 @@ def _search(family: Family[Any], options: _Options) -> SearchResult:
     begun = time.monotonic()
     with (
         counted(_console, "simulating", seeds) as show,
-        closing(search(family, first, seeds, options.workers)) as batches,
+        closing(_batches(family, options)) as batches,
     ):
         said = begun
         try:
@@ -186,6 +190,12 @@ def _search(family: Family[Any], options: _Options) -> SearchResult:
             raise
     _conclude(result, first, begun, family.allowed)
     return result
+
+
+def _batches(family: Family[Any], options: _Options) -> Generator[SearchResult, None, None]:
+    if options.master is not None:
+        return search_on_spark(family, options.first, options.seeds, options.master)
+    return search(family, options.first, options.seeds, options.workers)
 
 
 def _conclude(result: SearchResult, first: int, begun: float, allowed: int) -> None:

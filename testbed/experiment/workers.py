@@ -1,14 +1,22 @@
-"""Worker processes, which end with this one, however it ends."""
+"""Work shared out: to processes, which end with this one, however it ends; to Spark's executors."""
 
 import os
+import pickle
 import signal
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from contextlib import chdir
 from contextvars import ContextVar
 from multiprocessing import active_children, connection, get_context, parent_process
 from multiprocessing.queues import SimpleQueue
+from pathlib import Path
 from threading import Thread
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from testbed.errors import UserError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -104,3 +112,35 @@ def _end_with_parent() -> None:
         os._exit(1)
 
     Thread(target=watch, daemon=True).start()
+
+
+def work_off_on_spark(
+    work: Callable[[Task], Result], tasks: Sequence[Task], master: str | None
+) -> Iterator[Result]:
+    """Yield the result of `work` for each task, in order, from one Spark job with a Spark task each.
+
+    Executors need this package, and the working directory under the same path. What a lost executor had is
+    done again by another, so a task may run twice. Raises UserError if a task fails.
+    """
+    import pyarrow as pa
+    from pyspark.errors import PythonException
+
+    from analysis.errors import reason
+    from analysis.spark.session import spark_session
+
+    def do(batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
+        for batch in batches:
+            with chdir(home):  # the user's paths are relative to it
+                results = [pickle.dumps(work(pickle.loads(task))) for task in batch["task"].to_pylist()]
+            yield pa.RecordBatch.from_pydict({"result": pa.array(results, pa.binary())})
+
+    home = Path.cwd()
+    spark = spark_session(master, small=True)
+    rows = [(pickle.dumps(task),) for task in tasks]
+    # One partition per task: parallelize() cuts the list evenly, unlike repartition() by hash.
+    table = spark.createDataFrame(spark.sparkContext.parallelize(rows, len(rows)), "task binary")
+    try:
+        for row in table.mapInArrow(do, "result binary").toLocalIterator(prefetchPartitions=True):
+            yield pickle.loads(row.result)
+    except PythonException as error:
+        raise UserError(f"a task failed on an executor: {reason(error)}") from error

@@ -6,7 +6,9 @@ makes sense in the user's directory does not pass.
 
 import json
 import os
+import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -219,3 +221,43 @@ def test_a_master_that_is_not_there(captured):
     assert done.returncode == 1
     assert refused in done.stderr
     assert not captured.with_name("sweep").exists()
+
+
+def kill_an_executor(cluster: Cluster) -> None:
+    """Kill the second worker's executor in the midst of its work."""
+    before, until = cluster.tasks()[1], time.monotonic() + PATIENCE_S
+    while cluster.tasks()[1] == before:
+        assert time.monotonic() < until
+        time.sleep(0.1)
+    for place in Path("/proc").glob("[0-9]*"):
+        try:
+            works_at, command_line = (place / "cwd").readlink(), (place / "cmdline").read_bytes()
+        except OSError:  # it has ended, or is another user's
+            continue
+        if works_at.is_relative_to(cluster.places[1]) and b"CoarseGrainedExecutorBackend" in command_line:
+            os.kill(int(place.name), signal.SIGKILL)
+            return
+    raise AssertionError("no executor")
+
+
+@pytest.mark.slow
+def test_seeds_are_played_by_a_cluster_that_loses_an_executor(cluster: Cluster, tmp_path: Path) -> None:
+    arguments = ["simulate", "push", "--first", "77000", "--seeds", "600", "--keep-going"]
+    alone = command(arguments, tmp_path)
+    assert alone.returncode == 0, alone.stderr
+    running = subprocess.Popen(
+        [sys.executable, "-m", "testbed.cli", *arguments, "--master", cluster.url],
+        cwd=tmp_path,
+        env=ENVIRONMENT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    kill_an_executor(cluster)
+    said, complained = running.communicate(timeout=PATIENCE_S)
+    assert running.returncode == 0, complained[-3000:]
+    ours, theirs = (
+        re.sub(r"(?m)^.* so far.*\n|, \d+ a second|^\d+ of .*\n", "", text) for text in (alone.stdout, said)
+    )
+    assert theirs == ours
+    assert "600 seeds from 77000, 0 failed" in theirs

@@ -7,12 +7,11 @@ all cores.
 """
 
 import json
-import pickle
 import shlex
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import chdir, closing
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -27,7 +26,7 @@ from testbed.experiment import run as running
 from testbed.experiment.options import RunOptions
 from testbed.experiment.platform import Platform
 from testbed.experiment.sweeps.directory import Job, place_of
-from testbed.experiment.workers import work_off
+from testbed.experiment.workers import work_off, work_off_on_spark
 from testbed.layerings.registry import LAYERINGS
 from testbed.scenario import reader as scenarios
 from testbed.scenario import workload
@@ -152,33 +151,10 @@ def run_over_mininet(jobs: Sequence[Job], directory: Path, platform: Platform, p
 
 
 def emulate_on_spark(jobs: Sequence[Job], directory: Path, master: str | None, progress: Progress) -> None:
-    """Run all jobs as one Spark job, a task each; raise UserError.
-
-    Executors need this package, and under the same paths the directory and the working directory.
-    """
-    import pandas as pd
-    from pyspark.errors import PythonException
-
-    from analysis.errors import reason
-    from analysis.spark.session import spark_session
-
-    def work(batches: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
-        for batch in batches:
-            with chdir(home):  # the user's paths of scenarios, feeds and topologies are relative to it
-                done = [emulate(pickle.loads(job), target) for job in batch["job"]]
-            yield pd.DataFrame({"place": done})
-
-    home, target = Path.cwd(), directory.resolve()
-    spark = spark_session(master, small=True)
-    rows = [(pickle.dumps(job),) for job in jobs]
-    # One partition per job: parallelize() cuts the list evenly, unlike repartition() by hash.
-    table = spark.createDataFrame(spark.sparkContext.parallelize(rows, len(rows)), "job binary")
-    placed = table.mapInPandas(work, "place string").toLocalIterator(prefetchPartitions=True)
-    try:
-        for done, row in enumerate(placed, start=1):
-            progress(done, len(jobs), row.place)
-    except PythonException as error:
-        raise UserError(f"a run failed on an executor: {reason(error)}") from error
+    """Run all jobs as one Spark job, a task each; raise UserError. Executors need the directory, too."""
+    work = partial(emulate, directory=directory.resolve())
+    for done, place in enumerate(work_off_on_spark(work, jobs, master), start=1):
+        progress(done, len(jobs), place)
 
 
 def measure(

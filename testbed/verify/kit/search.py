@@ -1,15 +1,18 @@
-"""Plays many seeds in several processes, in constant memory: only a batch's results are kept."""
+"""Plays many seeds in several processes or as Spark tasks, in constant memory: only a batch's results are
+kept.
+"""
 
 from collections import Counter
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from testbed.experiment.workers import work_off
+from testbed.experiment.workers import work_off, work_off_on_spark
 from testbed.verify.kit.family import Family
 
 _BATCH = 50
+_MOST_TASKS = 1_000
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,17 @@ def search(family: Family[Any], first: int, count: int, jobs: int) -> Generator[
 
     Close the generator to end the processes early.
     """
+    yield from work_off(partial(play_seeds, family=family), _batches(first, count, _BATCH), jobs)
+
+
+def search_on_spark(
+    family: Family[Any], first: int, count: int, master: str
+) -> Generator[SearchResult, None, None]:
+    """Do the same as one Spark job. Raises UserError."""
+    batches = [*_batches(first, count, max(_BATCH, -(-count // _MOST_TASKS)))]
+    yield from work_off_on_spark(partial(play_seeds, family=family), batches, master)
+
+
+def _batches(first: int, count: int, size: int) -> Iterator[range]:
     end = first + count
-    batches = (range(at, min(at + _BATCH, end)) for at in range(first, end, _BATCH))
-    yield from work_off(partial(play_seeds, family=family), batches, jobs)
+    return (range(at, min(at + size, end)) for at in range(first, end, size))
