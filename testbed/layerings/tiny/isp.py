@@ -150,6 +150,10 @@ class ClientNode(BaseTinyNode):
         self._contacts = {
             peer_identity(context.seed, name).public_key: name for name in self._contact_names()
         }
+        self._feeds_of = {
+            contact: [feed for feed in context.workload.feeds if feed.publisher == name]
+            for contact, name in self._contacts.items()
+        }
         terms = _terms(context, len(self._contacts))
         self._client = kind(self._node, self._root, _random(context), terms, now)
         self._client.follow(self._isp, now)
@@ -260,10 +264,7 @@ class ClientNode(BaseTinyNode):
         """Deliver a contact's items, unless the application is absent."""
         if self._role.joins_at is not None:
             return
-        contact = self._client.subscriptions[ref].contact
-        feeds = [
-            feed for feed in self._context.workload.feeds if feed.publisher == self._contacts.get(contact)
-        ]
+        feeds = self._feeds_of.get(self._client.subscriptions[ref].contact, [])
         while page := self._client.read(ref):
             for entry in page:
                 try:

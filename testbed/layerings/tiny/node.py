@@ -10,6 +10,7 @@ The store survives a restart: it is the node's disk.
 import hashlib
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from functools import cached_property
 from random import Random
 from typing import Any, Final
 
@@ -156,7 +157,7 @@ class BaseTinyNode(RoleNode):
 
     def held(self) -> dict[str, StateSize]:
         """Return the node's state: feeds, and packets of feeds not its applications' own."""
-        own = self._own_feeds()
+        own = self._own_feeds
         packets = (self._store.size() - self._store.size(own)) // PACKET
         feeds = len(self._store.feeds)
         return {
@@ -164,6 +165,7 @@ class BaseTinyNode(RoleNode):
             "packets": StateSize(packets, PACKET * packets),
         }
 
+    @cached_property
     def _own_feeds(self) -> Collection[bytes]:
         """Return the stored feeds that the node's applications publish or follow."""
         return [key for key, feed in self._authors.items() if feed.key in self._role.own]
