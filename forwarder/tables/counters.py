@@ -5,7 +5,22 @@ from operator import attrgetter
 
 from forwarder.tables.face import PACKET_COUNTERS, Face
 
+_OF_NODE = (
+    "cs_hits",
+    "cs_misses",
+    "aggregated",
+    "satisfied",
+    "expired",
+    "unsolicited",
+    "looped",
+    "hop_limit_reached",
+    "no_route",
+    "out_of_scope",
+    "pit_full",
+    "malformed",
+)
 _packets = attrgetter(*PACKET_COUNTERS)
+_outcomes = attrgetter(*_OF_NODE)
 
 
 class Counters:
@@ -24,21 +39,6 @@ class Counters:
         hop_limit_reached, no_route, out_of_scope, pit_full: Interests not sent on for that reason.
         malformed: packets that cannot be parsed.
     """
-
-    _OF_NODE = (
-        "cs_hits",
-        "cs_misses",
-        "aggregated",
-        "satisfied",
-        "expired",
-        "unsolicited",
-        "looped",
-        "hop_limit_reached",
-        "no_route",
-        "out_of_scope",
-        "pit_full",
-        "malformed",
-    )
 
     def __init__(self, faces: dict[int, Face]) -> None:
         self._faces = faces
@@ -92,4 +92,4 @@ class Counters:
         for face in self._faces.values():
             for at, count in enumerate(_packets(face)):
                 sums[at] += count
-        return dict(zip(PACKET_COUNTERS, sums, strict=True)) | {n: getattr(self, n) for n in self._OF_NODE}
+        return dict(zip((*PACKET_COUNTERS, *_OF_NODE), (*sums, *_outcomes(self)), strict=True))

@@ -36,9 +36,12 @@ RESULT = "result.json"
 """The result of a run in a box; becomes part of the manifest."""
 
 
+_encode = json.JSONEncoder(separators=(",", ":")).encode  # json.dumps would make another each time
+
+
 def line_of(row: dict[str, Any]) -> str:
     """Return a row as a JSON line."""
-    return json.dumps(row, separators=(",", ":")) + "\n"
+    return _encode(row) + "\n"
 
 
 def write_rows(path: Path, rows: list[dict[str, Any]]) -> None:
