@@ -53,7 +53,7 @@ METRICS = (
     ),
     Metric(DELIVERY, "errors", "Errors reported to applications", "errors", "lower"),
     Metric(_LATENCY, "latency_p50", "Latency, publish to delivery, median", "ms", "lower", "median latency"),
-    Metric(_LATENCY, "latency_p95", "Latency, 95th percentile", "ms", "lower"),
+    Metric(_LATENCY, "latency_p95", "Latency, 95th percentile", "ms", "lower", "95th percentile of latency"),
     Metric(_LATENCY, "latency_p99", "Latency, 99th percentile", "ms", "lower", "99th percentile of latency"),
     Metric(_LATENCY, "latency_max", "Latency, maximum", "ms", "lower"),
     Metric(_LATENCY, "bound_p50", "Delay of the unloaded path, median", "ms", ""),

@@ -30,6 +30,7 @@ USUAL = Question(text="", metrics=["latency_p50", "bytes_per_item", "state_bytes
 COSTS = (
     "delivered_share",
     "latency_p50",
+    "latency_p95",
     "bytes_per_item",
     "state_bytes_mean",
     "interests_network",

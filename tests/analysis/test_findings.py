@@ -77,6 +77,19 @@ def test_a_scenario_s_question_decides_on_metrics_and_directions():
     assert (twice.leaders, twice.next.worse) == (["poll"], float("inf"))
 
 
+def test_a_layering_without_a_value_is_named():
+    comparison = [
+        row | {"value": None} if (row["metric"], row["layering"]) == ("bytes_per_item", "poll") else row
+        for row in made_comparison(8.0, 2.0, bytes_per_item=(8.0, 2.0))
+    ]
+    assert texts(found(comparison))[2].endswith("2 bytes under lli. Not counted under poll.")
+
+
+def test_the_price_of_an_answer_names_the_tail():
+    said = texts(found(made_comparison(8.0, 2.0, latency_p95=(10.0, 40.0))))
+    assert any("95th percentile of latency 40 ms (best: poll, 10)" in text for text in said)
+
+
 def test_a_difference_within_what_matters_is_none():
     pair = made_comparison(1.0, 1.0, latency_p50=(10.0, 10.4))
     assert texts(found(pair))[0] == "The layerings are equal in median latency and bytes per item."

@@ -154,6 +154,8 @@ def measure(samples: Samples, ranking: Ranking) -> Finding:
             how = effect(samples, ranking.next, ranking)
             text = say("measure.best", lowest=words[0], effect=how, **told, **parts)
         text += _others(samples, ranking, words[1])
+        if unknown := [x for x in samples.names if x not in {*ranking.values, *ranking.left, *samples.whys}]:
+            text += say("measure.unknown", who=joined(unknown))
     return Finding(lead, capital(Markup(text.strip())), f"#answer-{key}".replace("_", "-"))
 
 
