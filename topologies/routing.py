@@ -22,8 +22,9 @@ The next hops of NDN forwarders:
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
+from heapq import heapify, heappop, heappush
 from itertools import islice
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -133,21 +134,77 @@ def _without_return(
     *,
     is_one: bool,
 ) -> _Ways:
-    from networkx import bridges
-
-    # Paths from behind a bridge must return over it: in a tree no path needs a new search.
-    only_ways = set() if is_one else {frozenset(edge) for edge in bridges(graph.to_undirected(as_view=True))}
+    steps_to: dict[str, dict[str, int]] = {
+        node: {peer: edge["cost"] for peer, edge in peers.items()} for node, peers in graph.pred.items()
+    }
+    below = _below(to, cost, steps_to)
     found: _Ways = {}
     for node, ends in own.items():
-        steps = {end: graph.edges[end.peer, node]["cost"] for end in ends}
+        steps = {end: steps_to[node][end.peer] for end in ends}
         first = min(ends, key=lambda end: (steps[end] + cost[end.peer], end.peer))
         ways = {first: steps[first] + cost[first.peer]}
-        others = [end for end in ends if end != first and frozenset((node, end.peer)) not in only_ways]
+        others = [end for end in ends if end != first]
         if others and not is_one:
-            without = _costs(graph.subgraph(graph.nodes - {node}), to)
-            ways |= {end: steps[end] + without[end.peer] for end in others if end.peer in without}
+            around = _around(node, {end.peer for end in others}, cost, steps_to, below)
+            ways |= {end: steps[end] + around[end.peer] for end in others if end.peer in around}
         found[node] = ways
     return found
+
+
+_Steps = Mapping[str, Mapping[str, int]]
+"""For each node: the costs of its links, by the nodes that they lead to."""
+
+
+def _below(to: str, cost: Mapping[str, int], steps_to: _Steps) -> Mapping[str, Sequence[str]]:
+    """Return the tree of cheapest paths to a node: for each node those whose next node it is."""
+    below: dict[str, list[str]] = {node: [] for node in cost}
+    for node, mine in cost.items():
+        if node != to:
+            ways = (
+                peer for peer, step in steps_to[node].items() if peer in cost and cost[peer] + step == mine
+            )
+            below[min(ways)].append(node)
+    return below
+
+
+def _around(
+    node: str,
+    peers: Collection[str],
+    cost: Mapping[str, int],
+    steps_to: _Steps,
+    below: Mapping[str, Sequence[str]],
+) -> Mapping[str, int]:
+    """Return the cost from neighbours of a node without a way over it; those that have none are missing.
+
+    Only paths from below the node in the tree need another search, and that among the nodes there.
+    """
+    there = set(below[node])
+    todo = list(there)
+    while todo:
+        more = below[todo.pop()]
+        there.update(more)
+        todo += more
+    found = {peer: cost[peer] for peer in peers if peer in cost and peer not in there}
+    if len(found) == len(peers):
+        return found
+    waiting = []
+    leads: dict[str, list[tuple[str, int]]] = {each: [] for each in there}
+    for each in there:
+        for peer, step in steps_to[each].items():
+            if peer in there:
+                leads[peer].append((each, step))
+            elif peer in cost and peer != node:
+                waiting.append((cost[peer] + step, each))
+    heapify(waiting)
+    reached: dict[str, int] = {}
+    while waiting:
+        so_far, each = heappop(waiting)
+        if each not in reached:
+            reached[each] = so_far
+            for other, step in leads[each]:
+                if other not in reached:
+                    heappush(waiting, (so_far + step, other))
+    return found | {peer: reached[peer] for peer in peers if peer in reached}
 
 
 def _equal(graph: networkx.DiGraph[str], cost: Mapping[str, int], own: Mapping[str, list[LinkEnd]]) -> _Ways:

@@ -80,7 +80,7 @@ def _receive(node: NameServer, packets: Sequence[bytes]) -> None:
 def bench(counts: tuple[int, ...], as_json: bool) -> None:
     """Measure what a server of the name service bears, with COUNTS of ids, by default 1,000 to 100,000."""
     rows = [
-        Line(f"{count:,} ids", fresh("testbed.bench.mapping", count, _PATIENCE_S))
+        Line(f"{count:,} ids", fresh("testbed.bench.mapping", count, patience_s=_PATIENCE_S))
         for count in counts or COUNTS
     ]
     report("processor time, resident memory", rows, as_json)

@@ -64,9 +64,9 @@ def report(title: str, rows: Sequence[Row | Line], as_json: bool, caption: str =
     console.print(table(rows, caption))
 
 
-def fresh(module: str, count: int, patience_s: int = 300) -> Any:
-    """Return measure(count) of a module from a process without freed memory to reuse; raise BenchError."""
-    words = [sys.executable, "-m", __spec__.name, module, str(count)]
+def fresh(module: str, *arguments: int | str, patience_s: int = 300) -> Any:
+    """Return measure() of a module from a process without freed memory to reuse; raise BenchError."""
+    words = [sys.executable, "-m", __spec__.name, module, json.dumps(arguments)]
     try:
         done = subprocess.run(words, capture_output=True, check=True, text=True, timeout=patience_s)
     except subprocess.CalledProcessError as error:
@@ -97,4 +97,4 @@ def processor_s() -> float:
 
 
 if __name__ == "__main__":
-    print(json.dumps(importlib.import_module(sys.argv[1]).measure(int(sys.argv[2]))))
+    print(json.dumps(importlib.import_module(sys.argv[1]).measure(*json.loads(sys.argv[2]))))

@@ -27,7 +27,7 @@ MOST: Final = 1.1
 _REPETITIONS = 3
 
 
-def exponent(costs: Sequence[tuple[int, float]]) -> float:
+def exponent(costs: Sequence[tuple[float, float]]) -> float:
     """Return the exponent of growth between the first and the last (entries, cost)."""
     (least, cheap), (most, dear) = costs[0], costs[-1]
     return math.log(dear / cheap) / math.log(most / least)
