@@ -1,23 +1,23 @@
 """Claims about layerings, each with a test, whichever way the numbers fall.
 
 On a metric the best is compared with the next best and with the baseline, the first layering. A difference
-counts from the share that matters on: over seeds, better takes an interval of differences by seed that
-excludes 0, equal one that lies within the share that matters; the rest is uncertain. Layerings that fell
-behind, were cut off or lack items are compared by deliveries only: what is missing makes nothing faster, and
-less work costs less.
+counts from the share that matters on. Over seeds, "better" takes an interval of differences by seed that
+excludes 0, or as many seeds that agree as the sign test asks for; "equal" takes an interval that lies within
+the share that matters; the rest is uncertain. Layerings that fell behind, were cut off or lack items are
+compared by deliveries only: what is missing makes nothing faster, and less work costs less.
 """
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from functools import cached_property
-from math import inf
+from math import comb, inf
 from statistics import fmean
 from typing import NamedTuple
 
 from analysis.files import Rows
 from analysis.metrics.catalogue import BY_KEY, DELIVERY, METRICS, Metric, matters, why_unranked
+from analysis.metrics.study import CONFIDENCE, Sample, Study, estimate
 from analysis.metrics.study import Point as StudyPoint
-from analysis.metrics.study import Sample, Study, estimate
 from analysis.run.manifest import Question
 
 ALIKE = 0.01
@@ -54,7 +54,8 @@ class Verdict(StrEnum):
 
 class Claim(NamedTuple):
     """Layering `best` against `other` on a metric: their means, how much worse the other is as a share of
-    the best's value (inf of 0), that difference's interval over `n` seeds, and the verdict.
+    the best's value (inf of 0), that difference's interval over `n` seeds, the number of these in which the
+    other is worse, and the verdict.
     """
 
     best: str
@@ -65,7 +66,13 @@ class Claim(NamedTuple):
     low: float
     high: float
     n: int
+    agree: int
     verdict: Verdict
+
+    @property
+    def is_by_seeds(self) -> bool:
+        """Whether the seeds decide one by one: a mean of few, very different values has a wide interval."""
+        return self.verdict is Verdict.BETTER and self.n > 1 and self.low <= 0
 
 
 class Ranking(NamedTuple):
@@ -217,14 +224,16 @@ class Samples:
         if len(both) > 1:
             found = estimate(both)
             low, high = (_share(end, of) for end in (found.low or 0.0, found.high or 0.0))
+        agree = sum(difference > 0 for difference in both)
         least = self.asked.difference.get(metric.key, matters(metric))
         if len(both) < 2 and max(len(mine), len(its)) > 1:
             verdict = Verdict.UNKNOWN  # too few runs with the same seeds
         elif max(abs(low), abs(high)) <= least:
             verdict = Verdict.EQUAL
         else:
-            verdict = Verdict.BETTER if low > 0 and worse > least else Verdict.UNKNOWN
-        return Claim(best, other, value, base, worse, low, high, len(both), verdict)
+            is_sure = low > 0 or _is_no_chance(agree, len(both))
+            verdict = Verdict.BETTER if is_sure and worse > least else Verdict.UNKNOWN
+        return Claim(best, other, value, base, worse, low, high, len(both), agree, verdict)
 
     def front(self, keys: tuple[str, str]) -> list[str]:
         """Return the Pareto front of two metrics, of which lower values are better: the layerings that no
@@ -252,6 +261,12 @@ def alike(one: float | None, other: float | None) -> bool:
 def _family(layering: str) -> str:
     """Return the protocol of which a layering is a variant: that of lli-selective is lli."""
     return layering.partition("-")[0]
+
+
+def _is_no_chance(agree: int, n: int) -> bool:
+    """Return whether so many of n seeds agree that it is no chance, by the two-sided sign test."""
+    tail = sum(comb(n, k) for k in range(n - agree + 1)) / 2**n
+    return 2 * agree > n and 2 * tail <= 1 - CONFIDENCE
 
 
 def _share(difference: float, of: float) -> float:

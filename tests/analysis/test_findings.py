@@ -118,6 +118,25 @@ def test_over_seeds_a_verdict_takes_an_interval(lli, verdict):
     assert claim.low <= claim.worse <= claim.high
 
 
+def test_seeds_that_agree_decide_where_a_few_large_values_make_the_interval_wide():
+    lli = dict(enumerate([91.0, 66.0, 64.0, 104.0, 83.0, 91.0, 66.0, 73.0, 65.0, 65.0]))
+    ssb = dict(enumerate([2118.0, 221.0, 239.0, 7362.0, 223.0, 387.0, 1356.0, 392.0, 888.0, 2377.0]))
+
+    def claim(seeds):
+        pair = {
+            ("latency_p50", name): {(seed, 0): values[seed] for seed in range(seeds)}
+            for name, values in (("ssb", ssb), ("lli", lli))
+        }
+        return Samples(["ssb", "lli"], pair).claim(BY_KEY["latency_p50"], "lli", "ssb", "lower")
+
+    assert claim(10).low < 0
+    assert (claim(10).verdict, claim(10).agree, claim(10).is_by_seeds) == (Verdict.BETTER, 10, True)
+    assert claim(6).verdict is Verdict.BETTER
+    assert claim(5).verdict is Verdict.UNKNOWN
+    ssb |= {1: 60.0, 2: 60.0}
+    assert (claim(10).verdict, claim(10).agree) == (Verdict.UNKNOWN, 8)
+
+
 def test_variants_that_do_the_same_have_one_name():
     names = ["pull", "lli", "lli-selective", "lli-go-back-n"]
     same = wide_comparison(names, latency_p50=(4.0, 2.0, 2.0, 2.01))

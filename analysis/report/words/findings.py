@@ -195,8 +195,8 @@ def _value(metric: Metric, layering: str, samples: Samples, *, unit: bool = Fals
 
 
 def _range(ranking: Ranking, samples: Samples) -> Markup:
-    """Return the values of the leaders: one with its unit, or the first and the last."""
-    first, last = ranking.leaders[0], ranking.leaders[-1]
+    """Return the values of the leaders: one with its unit, or the lowest and the highest."""
+    first, last = sorted((ranking.leaders[0], ranking.leaders[-1]), key=ranking.values.__getitem__)
     if pretty(ranking.values[first]) == pretty(ranking.values[last]):
         return _value(ranking.metric, first, samples, unit=True)
     low, high = _value(ranking.metric, first, samples), _value(ranking.metric, last, samples, unit=True)
@@ -205,7 +205,7 @@ def _range(ranking: Ranking, samples: Samples) -> Markup:
 
 def effect(samples: Samples, claim: Claim, ranking: Ranking) -> Markup:
     """Return how much more, or less, the other one is: " (26 % more)", " (12 times as much)"; over seeds with
-    its interval; "" where the best has none.
+    its interval, or the seeds that agree; "" where the best has none.
     """
     of = ("effect", ranking.metric.key, claim.best, claim.other, *samples.place)
     is_lower = ranking.better == "lower"
@@ -225,6 +225,9 @@ def effect(samples: Samples, claim: Claim, ranking: Ranking) -> Markup:
         shown(end, f"effect-{which}", *of[1:]) for which, end in (("low", claim.low), ("high", claim.high))
     )
     n = figure(claim.n, str(claim.n), "n", *of[1:])
+    if claim.is_by_seeds:
+        agree = figure(claim.agree, str(claim.agree), "agree", *of[1:])
+        return Markup(" ({})").format(say("interval.seeds", effect=text, agree=agree, n=n))
     return Markup(" ({})").format(say("interval", effect=text, low=low, high=high, n=n))
 
 

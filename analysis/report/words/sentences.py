@@ -47,6 +47,7 @@ SENTENCES = {
     "left": "* Compared by deliveries only: {parts: pull and poll (fell behind)}.",
     "left.part": "{who: pull and poll} ({why: fell behind})",
     "interval": "{effect: 26 % more}; confidence interval {low: 12 %} to {high: 40 %}, {n: 10} seeds",
+    "interval.seeds": "{effect: 20 times as much}; in {agree: 10} of {n: 10} seeds",
     # What went wrong.
     "wrong.nothing": "Nothing went wrong.",
     "wrong.nothing.text": "Each subscriber got all it expected, once and in order: {n: 9} deliveries "

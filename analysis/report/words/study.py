@@ -164,7 +164,7 @@ def _networks(study: Study) -> Iterator[Finding]:
 
 def _measures(study: Study, samples: Mapping[Point, Samples]) -> Iterator[Finding]:
     """Yield the answer by each measure of the question: at all points at which the same layerings are best,
-    with the figures of the last of them.
+    and others are compared or not, with the figures of the last of them.
     """
     if len(study.layerings) < 2:
         return
@@ -178,7 +178,8 @@ def _measures(study: Study, samples: Mapping[Point, Samples]) -> Iterator[Findin
                     sorted(y for x in part for y in each.names[x])
                     for part in (ranking.leaders, ranking.unclear)
                 )
-                places.setdefault((*best, "", *unclear), []).append(point)
+                compared_with = "others" if ranking.next else ""
+                places.setdefault((*best, compared_with, *unclear), []).append(point)
         texts: list[Markup] = []
         lead: Markup | str = ""
         for points in sorted(places.values(), key=len, reverse=True)[:_NAMED]:
