@@ -82,10 +82,10 @@ def verify(public_key: bytes, signature: bytes, data: bytes) -> bool:
         raise ValueError(f"an Ed25519 public key has {KEY_BYTES} bytes, not {len(public_key)}")
     if len(signature) != SIGNATURE_BYTES:
         return False
-    return _is_signed(public_key, signature, data)
+    return _checker(public_key, signature, data)
 
 
-def _opens(public_key: bytes, signature: bytes, data: bytes) -> bool:
+def _check(public_key: bytes, signature: bytes, data: bytes) -> bool:
     try:
         crypto_sign_open(signature + data, public_key)
     except BadSignatureError:
@@ -93,18 +93,20 @@ def _opens(public_key: bytes, signature: bytes, data: bytes) -> bool:
     return True
 
 
-_is_signed: Callable[[bytes, bytes, bytes], bool] = _opens
+_checker: Callable[[bytes, bytes, bytes], bool] = _check
 
 
 @contextmanager
-def each_signature_once(most: int = 1 << 13) -> Iterator[None]:
-    """Within, verify() remembers its last answers: many nodes in one process verify the same bytes."""
-    global _is_signed  # noqa: PLW0603
-    before, _is_signed = _is_signed, lru_cache(most)(_opens)
+def cached_signatures(most: int = 1 << 13) -> Iterator[None]:
+    """Within this context verify() caches its last `most` answers, as many nodes in one process verify the
+    same bytes. forwarder.feedcache.items remembers verified items, too.
+    """
+    global _checker  # noqa: PLW0603
+    before, _checker = _checker, lru_cache(most)(_check)
     try:
         yield
     finally:
-        _is_signed = before
+        _checker = before
 
 
 def agree_with(secret: bytes, public_key: bytes) -> bytes:

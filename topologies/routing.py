@@ -137,7 +137,7 @@ def _without_return(
     steps_to: dict[str, dict[str, int]] = {
         node: {peer: edge["cost"] for peer, edge in peers.items()} for node, peers in graph.pred.items()
     }
-    below = _below(to, cost, steps_to)
+    children = _children(to, cost, steps_to)
     found: _Ways = {}
     for node, ends in own.items():
         steps = {end: steps_to[node][end.peer] for end in ends}
@@ -145,7 +145,7 @@ def _without_return(
         ways = {first: steps[first] + cost[first.peer]}
         others = [end for end in ends if end != first]
         if others and not is_one:
-            around = _around(node, {end.peer for end in others}, cost, steps_to, below)
+            around = _around(node, {end.peer for end in others}, cost, steps_to, children)
             ways |= {end: steps[end] + around[end.peer] for end in others if end.peer in around}
         found[node] = ways
     return found
@@ -155,16 +155,15 @@ _Steps = Mapping[str, Mapping[str, int]]
 """For each node: the costs of its links, by the nodes that they lead to."""
 
 
-def _below(to: str, cost: Mapping[str, int], steps_to: _Steps) -> Mapping[str, Sequence[str]]:
-    """Return the tree of cheapest paths to a node: for each node those whose next node it is."""
-    below: dict[str, list[str]] = {node: [] for node in cost}
+def _children(to: str, cost: Mapping[str, int], steps_to: _Steps) -> Mapping[str, Sequence[str]]:
+    """Return the shortest-path tree to a node: each node's children, whose next node it is."""
+    children: dict[str, list[str]] = {node: [] for node in cost}
     for node, mine in cost.items():
         if node != to:
-            ways = (
-                peer for peer, step in steps_to[node].items() if peer in cost and cost[peer] + step == mine
-            )
-            below[min(ways)].append(node)
-    return below
+            ways = steps_to[node].items()
+            best = min(peer for peer, step in ways if cost.get(peer, mine) + step == mine)
+            children[best].append(node)
+    return children
 
 
 def _around(
@@ -172,26 +171,25 @@ def _around(
     peers: Collection[str],
     cost: Mapping[str, int],
     steps_to: _Steps,
-    below: Mapping[str, Sequence[str]],
+    children: Mapping[str, Sequence[str]],
 ) -> Mapping[str, int]:
-    """Return the cost from neighbours of a node without a way over it; those that have none are missing.
-
-    Only paths from below the node in the tree need another search, and that among the nodes there.
+    """Return the cost of the cheapest path from each of `peers` that avoids the node; peers without one are
+    missing. Only the node's subtree needs another search.
     """
-    there = set(below[node])
-    todo = list(there)
+    subtree = set(children[node])
+    todo = list(subtree)
     while todo:
-        more = below[todo.pop()]
-        there.update(more)
+        more = children[todo.pop()]
+        subtree.update(more)
         todo += more
-    found = {peer: cost[peer] for peer in peers if peer in cost and peer not in there}
+    found = {peer: cost[peer] for peer in peers if peer in cost and peer not in subtree}
     if len(found) == len(peers):
         return found
     waiting = []
-    leads: dict[str, list[tuple[str, int]]] = {each: [] for each in there}
-    for each in there:
+    leads: dict[str, list[tuple[str, int]]] = {each: [] for each in subtree}
+    for each in subtree:
         for peer, step in steps_to[each].items():
-            if peer in there:
+            if peer in subtree:
                 leads[peer].append((each, step))
             elif peer in cost and peer != node:
                 waiting.append((cost[peer] + step, each))

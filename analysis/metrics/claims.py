@@ -2,8 +2,8 @@
 
 On a metric the best is compared with the next best and with the baseline, the first layering. A difference
 counts from the share that matters on. Over seeds, "better" takes an interval of differences by seed that
-excludes 0, or as many seeds that agree as the sign test asks for; "equal" takes an interval that lies within
-the share that matters; the rest is uncertain. Layerings that fell behind, were cut off or lack items are
+excludes 0, or a significant sign test over the seeds; "equal" takes an interval that lies within the share
+that matters; the rest is uncertain. Layerings that fell behind, were cut off or lack items are
 compared by deliveries only: what is missing makes nothing faster, and less work costs less.
 """
 
@@ -70,8 +70,8 @@ class Claim(NamedTuple):
     verdict: Verdict
 
     @property
-    def is_by_seeds(self) -> bool:
-        """Whether the seeds decide one by one: a mean of few, very different values has a wide interval."""
+    def is_by_sign_test(self) -> bool:
+        """Whether the sign test decides; a few large differences make the interval wide."""
         return self.verdict is Verdict.BETTER and self.n > 1 and self.low <= 0
 
 
@@ -231,7 +231,7 @@ class Samples:
         elif max(abs(low), abs(high)) <= least:
             verdict = Verdict.EQUAL
         else:
-            is_sure = low > 0 or _is_no_chance(agree, len(both))
+            is_sure = low > 0 or _is_significant(agree, len(both))
             verdict = Verdict.BETTER if is_sure and worse > least else Verdict.UNKNOWN
         return Claim(best, other, value, base, worse, low, high, len(both), agree, verdict)
 
@@ -263,10 +263,9 @@ def _family(layering: str) -> str:
     return layering.partition("-")[0]
 
 
-def _is_no_chance(agree: int, n: int) -> bool:
-    """Return whether so many of n seeds agree that it is no chance, by the two-sided sign test."""
-    tail = sum(comb(n, k) for k in range(n - agree + 1)) / 2**n
-    return 2 * agree > n and 2 * tail <= 1 - CONFIDENCE
+def _is_significant(agree: int, n: int) -> bool:
+    """Return whether `agree` of `n` differences of one sign are significant, by the two-sided sign test."""
+    return bool(2 * sum(comb(n, k) for k in range(n - agree + 1)) / 2**n <= 1 - CONFIDENCE)
 
 
 def _share(difference: float, of: float) -> float:

@@ -26,10 +26,10 @@ class PitSize(NamedTuple):
 
 
 class Granted(NamedTuple):
-    """What downstreams have granted.
+    """Ranges and credit that downstreams on the network have granted.
 
     Attributes:
-        ranges: of feeds.
+        ranges: ranges of items of feeds.
         credit: items that may still be sent in those ranges, repeated requests not counted.
     """
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import count
+from itertools import count, takewhile
 from typing import Any
 
 from ssb.store.feeds import StoreError
@@ -33,10 +33,7 @@ class MemoryTables:
             yield
         except BaseException:
             for table, key, value in reversed(self._replaced):
-                if value is None:
-                    table.pop(key, None)
-                else:
-                    table[key] = value
+                _write(table, key, value)
             raise
         finally:
             self._replaced.clear()
@@ -45,14 +42,11 @@ class MemoryTables:
         """Write a row of a table; None deletes it."""
         self.changes += 1
         self._replaced.append((table, key, table.get(key)))
-        if value is None:
-            table.pop(key, None)
-        else:
-            table[key] = value
+        _write(table, key, value)
 
     def _add(self, table: dict[Any, Any], key: Any, value: Any) -> None:
         if key in table:
-            raise StoreError(f":memory:: {key} is there")
+            raise StoreError(f"in memory: {key} is already stored")
         self._set(table, key, value)
 
     def close(self) -> None:
@@ -65,7 +59,7 @@ class MemoryTables:
         """See Tables."""
         return [self._feeds[row] for row in sorted(self._feeds)]
 
-    def add_feed(self, key: bytes, tip: bytes, secret: str) -> int:
+    def add_feed(self, key: bytes, tip: bytes, secret: str | None) -> int:
         """See Tables."""
         self._last_row = row = self._last_row + 1
         self._set(self._feeds, row, FeedRow(row, key, 0, tip, 0, 0, 0, secret, FINE))
@@ -136,13 +130,8 @@ class MemoryTables:
         return [self._chunks[key] for key in self._chunk_keys(feed, sequence)]
 
     def _chunk_keys(self, feed: Feed, sequence: int) -> list[tuple[int, int, int]]:
-        keys: list[tuple[int, int, int]] = []
-        for number in count():
-            key = feed.row, sequence, number
-            if key not in self._chunks:
-                return keys
-            keys.append(key)
-        raise AssertionError
+        keys = ((feed.row, sequence, number) for number in count())
+        return list(takewhile(self._chunks.__contains__, keys))
 
     def count(self, feed: Feed | None = None) -> int:
         """See Tables."""
@@ -170,3 +159,10 @@ class MemoryTables:
     def records(self, prefix: str) -> dict[str, bytes]:
         """See Tables."""
         return {name: self._records[name] for name in sorted(self._records) if name.startswith(prefix)}
+
+
+def _write(table: dict[Any, Any], key: Any, value: Any) -> None:
+    if value is None:
+        table.pop(key, None)
+    else:
+        table[key] = value

@@ -36,15 +36,18 @@ class TinyStore(Closing):
     """Feeds and records in one file, created if missing; it has secrets, and only its owner can read it.
 
     Args:
-        path: the file; None for a store in memory, for simulations.
-        memory: the tables of a store in memory; empty ones by default.
+        place: the file; or tables in memory, for simulations, by default new ones.
 
     Raises StoreError, as all methods do if the disk fails.
     """
 
-    def __init__(self, path: str | Path | None = None, memory: MemoryTables | None = None) -> None:
-        self.path = Path(":memory:" if path is None else path)
-        self._tables: Tables = (memory or MemoryTables()) if path is None else FileTables(path)
+    def __init__(self, place: str | Path | MemoryTables | None = None) -> None:
+        if place is None or isinstance(place, MemoryTables):
+            self.path = Path(":memory:")
+            self._tables: Tables = place or MemoryTables()
+        else:
+            self.path = Path(place)
+            self._tables = FileTables(place)
         self._depth = 0
         self._load()
 
@@ -300,7 +303,7 @@ class TinyStore(Closing):
 
     def _check_feed(self, feed: Feed) -> None:
         previous: bytes | None = first_previous(feed.key) if feed.base == 0 else None
-        rows = self._tables.entries(feed, 0, feed.sequence + MOST_AHEAD)
+        rows = self._tables.entries(feed, 0, feed.sequence + MOST_AHEAD)  # also some that must not be there
         if [row[0] for row in rows] != list(range(feed.base + 1, feed.sequence + 1)):
             raise InvalidEntry("entries are missing")
         for sequence, id_, packet in rows:
@@ -340,7 +343,7 @@ class TinyStore(Closing):
     def _add(self, key: bytes, identity: Identity | None) -> Feed:
         tip = first_previous(key)
         with self.transaction():
-            row = self._tables.add_feed(key, tip, identity.secret() if identity else "")
+            row = self._tables.add_feed(key, tip, identity.secret() if identity else None)
         feed = Feed(row, key, 0, tip, 0, 0, 0, identity)
         self._feeds[key] = feed
         return feed

@@ -4,8 +4,7 @@ A feed's row is a number that the tables give it. Changes are made in a transact
 are undone.
 """
 
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol
 
 from base.closing import Closing
@@ -15,7 +14,7 @@ from ssb.tiny.feed import FINE, Feed
 
 
 class FeedRow(NamedTuple):
-    """A feed, without its entries: see Feed; `secret` is empty if it is not local."""
+    """A feed, without its entries: see Feed; `secret` is None if it is not local."""
 
     row: int
     key: bytes
@@ -24,7 +23,7 @@ class FeedRow(NamedTuple):
     whole: int
     base: int
     mark: int
-    secret: str
+    secret: str | None
     condition: int
 
 
@@ -55,7 +54,7 @@ class Tables(Protocol):
     def feeds(self) -> list[FeedRow]:
         """Return all feeds, in the order in which they were added."""
 
-    def add_feed(self, key: bytes, tip: bytes, secret: str) -> int:
+    def add_feed(self, key: bytes, tip: bytes, secret: str | None) -> int:
         """Add a feed without entries; return its row."""
 
     def update(self, feed: Feed) -> None:
@@ -68,22 +67,22 @@ class Tables(Protocol):
         """Delete the entries of a feed up to a number, and their chunks."""
 
     def insert(self, feed: Feed, entry: Entry) -> None:
-        """Add the feed's next entry; raise StoreError if it is there."""
+        """Add the feed's next entry; raise StoreError if it is already stored."""
 
     def insert_chunk(self, feed: Feed, sequence: int, number: int, chunk: bytes) -> None:
-        """Add the next chunk of an entry, numbered from 0; raise StoreError if it is there."""
+        """Add the next chunk of an entry, numbered from 0; raise StoreError if it is already stored."""
 
     def find(self, demultiplexer: bytes) -> tuple[bytes, int, bytes] | None:
-        """Return feed, number and packet of an entry, by its demultiplexer."""
+        """Return feed, number and packet of an entry, by its demultiplexer; None if there is none."""
 
     def entry(self, feed: Feed, sequence: int) -> EntryRow | None:
-        """Return an entry."""
+        """Return an entry; None if there is none."""
 
     def entries(self, feed: Feed, after: int, last: int) -> list[EntryRow]:
         """Return the entries of a feed after one number, up to another, in order."""
 
     def chunk(self, feed: Feed, sequence: int, number: int) -> bytes | None:
-        """Return a chunk of an entry."""
+        """Return a chunk of an entry; None if there is none."""
 
     def chunks(self, feed: Feed, sequence: int) -> list[bytes]:
         """Return the chunks of an entry, in order."""
@@ -92,13 +91,13 @@ class Tables(Protocol):
         """Return the number of entries and chunks, of a feed or of all."""
 
     def proof(self, feed: Feed) -> tuple[bytes, bytes] | None:
-        """Return the proof that a feed is forked."""
+        """Return the two packets that prove that a feed is forked; None if there are none."""
 
     def add_proof(self, feed: Feed, first: bytes, second: bytes) -> None:
-        """Add such a proof, if there is none."""
+        """Store the two packets that prove a fork, unless the feed has a proof."""
 
     def get(self, name: str) -> bytes | None:
-        """Return a record."""
+        """Return a record; None if there is none."""
 
     def put(self, name: str, value: bytes | None) -> None:
         """Write a record; None deletes it."""
@@ -151,11 +150,9 @@ CREATE TABLE forks (feed INTEGER PRIMARY KEY, first BLOB NOT NULL, second BLOB N
         self._database.execute("PRAGMA synchronous = FULL")
         self._database.execute("PRAGMA secure_delete = ON")  # dropped data are overwritten
 
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
+    def transaction(self) -> AbstractContextManager[None]:
         """See Tables."""
-        with self._transaction():
-            yield
+        return self._transaction()
 
     @property
     def changes(self) -> int:
@@ -170,15 +167,15 @@ CREATE TABLE forks (feed INTEGER PRIMARY KEY, first BLOB NOT NULL, second BLOB N
 
     def feeds(self) -> list[FeedRow]:
         """See Tables."""
-        columns = "feed, key, sequence, tip, whole, base, mark, coalesce(secret, ''), condition"
+        columns = "feed, key, sequence, tip, whole, base, mark, secret, condition"
         return [FeedRow(*row) for row in self._query(f"SELECT {columns} FROM feeds ORDER BY feed")]
 
-    def add_feed(self, key: bytes, tip: bytes, secret: str) -> int:
+    def add_feed(self, key: bytes, tip: bytes, secret: str | None) -> int:
         """See Tables."""
         row = self._database.execute(
             "INSERT INTO feeds (key, sequence, tip, whole, base, mark, secret, condition)"
             " VALUES (?, 0, ?, 0, 0, 0, ?, ?)",
-            (key, tip, secret or None, FINE),
+            (key, tip, secret, FINE),
         ).lastrowid
         assert row is not None
         return row

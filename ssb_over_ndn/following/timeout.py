@@ -17,8 +17,8 @@ class Timeout:
 
     @property
     def length(self) -> int:
-        """The present time-out, ns: on a path without variation half a round trip more than one, so that a
-        packet in several fragments, or behind others, is not taken for lost.
+        """The present time-out, ns: at least one and a half round trips, so that a packet in several
+        fragments, or behind others, is not taken for lost.
         """
         least = 3 * (self.rtt.smoothed or 0) // 2
         return max(self.rtt.timeout(self._losses), min(least << self._losses, MAX_TIMEOUT))

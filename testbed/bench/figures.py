@@ -1,5 +1,6 @@
 """Results of the bench: figures over repetitions, rows, a table."""
 
+import math
 import statistics
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
@@ -47,6 +48,16 @@ class Series:
         least, most = min(self.values), max(self.values)
         spread = f" ({readable(least)} - {readable(most)})" if len(self.values) > 1 else ""
         return readable(self.median) + spread
+
+
+MOST_GROWTH = 1.1
+"""Target for an exponent of growth."""
+
+
+def exponent(costs: Sequence[tuple[float, float]]) -> float:
+    """Return the exponent of growth between the first and the last (size, cost)."""
+    (least, cheap), (most, dear) = costs[0], costs[-1]
+    return math.log(dear / cheap) / math.log(most / least)
 
 
 def readable(value: float) -> str:

@@ -170,7 +170,7 @@ def _search(family: Family[Any], options: _Options) -> SearchResult:
     begun = time.monotonic()
     with (
         counted(_console, "simulating", seeds) as show,
-        closing(_batches(family, options)) as batches,
+        closing(_results(family, options)) as batches,
     ):
         said = begun
         try:
@@ -192,7 +192,7 @@ def _search(family: Family[Any], options: _Options) -> SearchResult:
     return result
 
 
-def _batches(family: Family[Any], options: _Options) -> Generator[SearchResult, None, None]:
+def _results(family: Family[Any], options: _Options) -> Generator[SearchResult, None, None]:
     if options.master is not None:
         return search_on_spark(family, options.first, options.seeds, options.master)
     return search(family, options.first, options.seeds, options.workers)

@@ -2,13 +2,13 @@
 
 from collections.abc import Callable
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import closing, nullcontext
+from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
 from base.key_log import Secret
 from captures.formats import pcapng
-from ssb.keys import each_signature_once
+from ssb.keys import cached_signatures
 from testbed.errors import UserError
 from testbed.experiment import code
 from testbed.experiment.files import (
@@ -211,18 +211,15 @@ def run(
     directory: Path,
     script: Script | None = None,
     advance: Callable[[float], None] = lambda _: None,
-    *,
-    each_verifies: bool = False,
 ) -> dict[str, Any]:
     """Run a layering and write its files; return its entry in the manifest.
 
-    `advance` receives the share of the run's time at each sample. A signature that several nodes verify is
-    verified once, unless `each_verifies`, with the same result.
+    `advance` receives the share of the run's time at each sample.
     """
     with (
         (directory / CAPTURE).open("wb") as file,
         (directory / COUNTERS).open("w") as counters,
-        nullcontext() if each_verifies else each_signature_once(),
+        cached_signatures(),
     ):
         capture = pcapng.Writer(file, capture_interfaces(scenario.network), application="feednet")
         emulation = Emulation(scenario, layering, load, capture=capture)

@@ -119,8 +119,8 @@ def work_off_on_spark(
 ) -> Iterator[Result]:
     """Yield the result of `work` for each task, in order, from one Spark job with a Spark task each.
 
-    Executors need this package, and the working directory under the same path. What a lost executor had is
-    done again by another, so a task may run twice. Raises UserError if a task fails.
+    Executors need this package, and the working directory under the same path. If an executor is lost,
+    another one repeats its tasks, so a task may run twice. Raises UserError if a task fails.
     """
     import pyarrow as pa
     from pyspark.errors import PythonException

@@ -100,8 +100,8 @@ def test_commands_are_counted_once_however_often_they_are_sent(spark) -> None:  
         ("p", "onboard_response", 1, 1),
     ]
     provider, client = by_party(found)
-    assert (provider["node"], provider["accepted"], provider["commands"]) == ("p", 1, 1)
-    assert (client["node"], client["subscriptions"], client["packets"]) == ("a", 2, 4)
+    assert (provider["node"], provider["contracts_answered"], provider["commands"]) == ("p", 1, 1)
+    assert (client["node"], client["feeds_requested"], client["packets"]) == ("a", 2, 4)
 
 
 @pytest.mark.spark

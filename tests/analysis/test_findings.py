@@ -82,7 +82,7 @@ def test_a_layering_without_a_value_is_named():
         row | {"value": None} if (row["metric"], row["layering"]) == ("bytes_per_item", "poll") else row
         for row in made_comparison(8.0, 2.0, bytes_per_item=(8.0, 2.0))
     ]
-    assert texts(found(comparison))[2].endswith("2 bytes under lli. Not counted under poll.")
+    assert texts(found(comparison))[2].endswith("2 bytes under lli. No value for poll.")
 
 
 def test_the_price_of_an_answer_names_the_tail():
@@ -130,7 +130,7 @@ def test_seeds_that_agree_decide_where_a_few_large_values_make_the_interval_wide
         return Samples(["ssb", "lli"], pair).claim(BY_KEY["latency_p50"], "lli", "ssb", "lower")
 
     assert claim(10).low < 0
-    assert (claim(10).verdict, claim(10).agree, claim(10).is_by_seeds) == (Verdict.BETTER, 10, True)
+    assert (claim(10).verdict, claim(10).agree, claim(10).is_by_sign_test) == (Verdict.BETTER, 10, True)
     assert claim(6).verdict is Verdict.BETTER
     assert claim(5).verdict is Verdict.UNKNOWN
     ssb |= {1: 60.0, 2: 60.0}

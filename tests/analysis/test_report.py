@@ -552,7 +552,7 @@ def test_a_large_network_shows_the_busiest_nodes():
         made_tables(state_summary=summary, state_curves=[], state_heat=heat),
     )
     variants = figures(page)["pit"]["variants"]
-    band = "a node: median, and 5 to 95 %"
+    band = "all nodes: median, 5 to 95 %"
     assert {key.partition("|")[0] for key in variants} == {"whole network", band, *names[16:]}
     shade, median = variants[f"{band}|entries"]["data"][:2]
     assert (median["y"], shade["y"]) == ([20, 0], [37, 0, 0, 2])
@@ -574,7 +574,7 @@ def test_many_subscribers_are_bands_in_the_order_of_their_medians():
     latency = usual_tables()["latency_quantiles"] + quantiles
     drawn = latency_boxes(latency, made_manifest(topology={"nodes": nodes, "links": []}))
     shade, median = drawn.spec["data"][:2]
-    assert median["text"][:2] == ["s29", "s28"]
+    assert median["customdata"][:2] == [["s29"], ["s28"]]
     assert median["y"][:2] == [21, 22]
     assert shade["y"][:2] == [90, 90]
     assert shade["y"][-1] == 11

@@ -1,6 +1,7 @@
 """Layerings of an emulated run side by side, and samples of nodes to which nothing has happened."""
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TypeAlias
 
@@ -73,17 +74,19 @@ def test_signatures_verified_once_leave_the_same_bytes(
     found, opened = [], [0, 0]
     for each_verifies in (False, True):
 
-        def counted(*arguments: bytes, each: bool = each_verifies, verify: Verify = keys._opens) -> bool:
+        def counted(*arguments: bytes, each: bool = each_verifies, verify: Verify = keys._check) -> bool:
             opened[each] += 1
             return verify(*arguments)
 
         with monkeypatch.context() as patched:
-            patched.setattr(keys, "_opens", counted)
-            patched.setattr(keys, "_is_signed", counted)
+            patched.setattr(keys, "_check", counted)
+            patched.setattr(keys, "_checker", counted)
+            if each_verifies:
+                patched.setattr("testbed.experiment.emulated_run.cached_signatures", nullcontext)
             for layering in ("lli", "ssb", "tiny"):
                 place = tmp_path / str(each_verifies) / layering
                 place.mkdir(parents=True)
-                run(scenario, layering, workload.load(scenario), place, each_verifies=each_verifies)
+                run(scenario, layering, workload.load(scenario), place)
         found.append(files_of(tmp_path / str(each_verifies)))
     assert found[0] == found[1]
     assert 5 <= opened[False] < opened[True] / 1.5, opened

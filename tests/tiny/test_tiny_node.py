@@ -476,13 +476,13 @@ def test_of_twenty_that_lack_the_same_few_ask_for_it() -> None:
 
 def test_a_store_in_memory_begins_with_the_tables_of_another() -> None:
     tables = MemoryTables()
-    one = TinyStore(memory=tables)
+    one = TinyStore(tables)
     key = one.add_own(A).key
     one.publish(key, b"a" * 300)
     one.put("record", [1, b"2"])
-    other = TinyStore(memory=deepcopy(tables))
+    other = TinyStore(deepcopy(tables))
     assert contents(other, key) == [b"a" * 300]
     assert other.get("record") == [1, b"2"]
     other.publish(key, b"more")
     other.check()
-    assert contents(TinyStore(memory=tables), key) == [b"a" * 300]
+    assert contents(TinyStore(tables), key) == [b"a" * 300]

@@ -227,8 +227,8 @@ class _Framer:
         return Message(_WANTS if name == CREATE_WANTS else _ANSWER, (), fields=fields)
 
     def _modes_after(self, from_opener: bool, clock: dict[str, Any]) -> dict[str, int]:
-        """Return the numbers of feeds that the sender of notes wants eager and lazy after them, and of those
-        that changed from one to the other.
+        """Return how many feeds the sender of these notes then has eager and lazy, and how many of them the
+        notes switched.
         """
         modes, switched = self._modes[from_opener], 0
         for author, number in clock.items():
@@ -354,9 +354,11 @@ DECLARATION = Declaration(
     columns=(
         Column("method", "string", "", "the call that it belongs to"),
         Column("notes", "int64", "", "of notes: the feeds that they are about"),
-        Column("eager", "int64", "", "of EBT’s notes: the feeds that their sender then receives here"),
-        Column("lazy", "int64", "", "of EBT’s notes: the feeds of which it then exchanges notes only"),
-        Column("switched", "int64", "", "of EBT’s notes: the feeds that went from eager to lazy, or back"),
+        Column(
+            "eager", "int64", "", "of EBT’s notes: feeds of which their sender then wants the messages here"
+        ),
+        Column("lazy", "int64", "", "of EBT’s notes: feeds of which their sender then exchanges notes only"),
+        Column("switched", "int64", "", "of EBT’s notes: feeds that they turn from eager to lazy, or back"),
     ),
     framer=_Framer,
     dissector="muxrpc",

@@ -20,7 +20,7 @@ from analysis.pit.entry import State
 from analysis.pit.windows.levels import Levels
 from analysis.run.context import Span
 
-_Way: TypeAlias = tuple[str, str, str]
+_Connection: TypeAlias = tuple[str, str, str]
 
 _WAY = (("layering", pa.string()), ("node", pa.string()), ("peer", pa.string()))
 MODES = ("eager", "lazy")
@@ -28,8 +28,8 @@ MODES = ("eager", "lazy")
 EBT_CONNECTIONS = pa.schema(
     [*_WAY, *((name, pa.int64()) for name in (*MODES, "switched", "messages", "again"))]
 )
-"""A row for each peer of a node: feeds eager and lazy when their connection, or the run, ended; times that a
-feed went from one to the other; messages that the peer sent the node, and those of them that it had.
+"""A row for each node and peer: feeds eager and lazy when their connection, or the run, ended; how often a
+feed switched; messages that the peer sent the node, and how many of them the node already had.
 """
 
 EBT_MODES = pa.schema([*_WAY, ("slice", pa.int64()), *((name, pa.float64()) for name in MODES)])
@@ -48,53 +48,47 @@ def notes(seen: DataFrame) -> DataFrame:
     )
 
 
-def ebt(noted: Rows, brought: Rows, connections: Rows, spans: Mapping[str, Span]) -> dict[str, pa.Table]:
+def ebt(
+    notes_sent: Rows, received: Rows, connections: Rows, spans: Mapping[str, Span]
+) -> dict[str, pa.Table]:
     """Return TABLES.
 
-    `noted` are rows of notes(), `brought` of analysis.metrics.run.replication.Replication, `connections` of
+    `notes_sent` are rows of notes(), `received` those of Replication.brought, `connections` of
     analysis.decode.connections.CONNECTIONS; `spans` are of runs, by layering.
     """
-    totals: dict[_Way, dict[str, int]] = {}
-    steps: defaultdict[_Way, dict[int, tuple[int, int]]] = defaultdict(dict)
-    for row in sorted(noted, key=itemgetter("time")):
-        way = _way(row)
-        before = totals.get(way, {"switched": 0})["switched"]
-        totals[way] = {name: row[name] for name in MODES} | {"switched": before + row["switched"]}
-        steps[way][row["time"]] = row["eager"], row["lazy"]
-    for way, closed in _closings(connections):
-        if way in steps:
-            steps[way][closed] = 0, 0
-    came = {_way(row): {name: row[name] for name in ("messages", "again")} for row in brought}
+    totals: dict[_Connection, dict[str, int]] = {}
+    steps: defaultdict[_Connection, dict[int, tuple[int, int]]] = defaultdict(dict)
+    for row in sorted(notes_sent, key=itemgetter("time")):
+        connection = _connection(row)
+        before = totals.get(connection, {"switched": 0})["switched"]
+        totals[connection] = {name: row[name] for name in MODES} | {"switched": before + row["switched"]}
+        steps[connection][row["time"]] = row["eager"], row["lazy"]
+    for connection, closed in _closings(connections):
+        if connection in steps:
+            steps[connection][closed] = 0, 0
+    messages = {_connection(row): {name: row[name] for name in ("messages", "again")} for row in received}
     nothing = {"messages": 0, "again": 0}
-    ways = sorted(totals)
-    return {
-        "ebt_connections": pa.Table.from_pylist(
-            [_labels(way) | totals[way] | came.get(way, nothing) for way in ways], EBT_CONNECTIONS
-        ),
-        "ebt_modes": pa.Table.from_pylist(
-            [_labels(way) | row for way in ways for row in _means(steps[way], spans[way[0]])], EBT_MODES
-        ),
-    }
+    rows: dict[str, Rows] = {name: [] for name in TABLES}
+    for connection in sorted(totals):
+        labels = dict(zip(("layering", "node", "peer"), connection, strict=True))
+        rows["ebt_connections"].append(labels | totals[connection] | messages.get(connection, nothing))
+        rows["ebt_modes"] += [labels | row for row in _means(steps[connection], spans[connection[0]])]
+    return {name: pa.Table.from_pylist(rows[name], schema) for name, schema in TABLES.items()}
 
 
-def _way(row: Mapping[str, Any]) -> _Way:
+def _connection(row: Mapping[str, Any]) -> _Connection:
     return row["layering"], row["node"], row["peer"]
 
 
-def _labels(way: _Way) -> dict[str, Any]:
-    return dict(zip(("layering", "node", "peer"), way, strict=True))
-
-
-def _closings(connections: Rows) -> Iterator[tuple[_Way, int]]:
+def _closings(connections: Rows) -> Iterator[tuple[_Connection, int]]:
     """Yield node and peer of each end of a connection, and the time when it was closed."""
-    far = {True: "dst", False: "src"}
     node_of = {
-        (row["layering"], row[far[row["direction"] != "out"]]): row["node"]
+        (row["layering"], row["src" if row["direction"] == "out" else "dst"]): row["node"]
         for row in connections
         if row["direction"]
     }
     for row in connections:
-        peer = node_of.get((row["layering"], row[far[row["direction"] == "out"]]))
+        peer = node_of.get((row["layering"], row["dst" if row["direction"] == "out" else "src"]))
         if row["closed"] is not None and peer is not None:
             yield (row["layering"], row["node"], peer), row["closed"]
 
@@ -102,6 +96,7 @@ def _closings(connections: Rows) -> Iterator[tuple[_Way, int]]:
 def _means(steps: Mapping[int, tuple[int, int]], span: Span) -> Iterator[dict[str, Any]]:
     """Yield slice, eager, lazy; `steps` are the numbers that hold from each time on."""
     times = np.array(sorted(steps))
+    # Levels takes the fields of State: eager and lazy stand in the first two.
     states = np.zeros((len(times), len(State._fields)), np.int64)
     states[:, : len(MODES)] = [steps[time] for time in times.tolist()]
     levels = Levels(span, HELD, bins=1)

@@ -60,18 +60,18 @@ COMMANDS = pa.schema(
 those that others sent again.
 """
 
-PARTY = {
-    "asked": ("onboard_request",),
-    "accepted": ("onboard_response",),
-    "opened": ("onboard_ack",),
-    "ended": ("farewell_fin",),
-    "subscriptions": ("sub_req",),
-    "answers": ("sub_resp", "sub_resp_isp"),
-    "begun": ("feedhopping_prev",),
-    "read": ("feedhopping_fin",),
+COUNTED = {
+    "contracts_requested": ("onboard_request",),
+    "contracts_answered": ("onboard_response",),
+    "contracts_opened": ("onboard_ack",),
+    "contracts_ended": ("farewell_fin",),
+    "feeds_requested": ("sub_req",),
+    "feeds_answered": ("sub_resp", "sub_resp_isp"),
+    "data_feeds": ("feedhopping_prev",),
+    "data_feeds_read": ("feedhopping_fin",),
     "pauses": ("sub_pause",),
 }
-"""Commands of a party to contracts, counted together."""
+"""The columns of by_party(), each with the commands that it counts."""
 
 ASKING = frozenset(("want", "chunk_vector", "novelty", "claim"))
 """Kinds of control packets: announcements and requests without content."""
@@ -123,7 +123,7 @@ def commands(packets: DataFrame) -> DataFrame:
 
 
 def by_party(rows: Rows) -> Rows:
-    """Return layering, node, each of PARTY, commands and packets, of COMMANDS; providers first."""
+    """Return layering, node, each of COUNTED, commands and packets, from COMMANDS; providers first."""
     parties: dict[tuple[str, str], Counter[str]] = {}
     for row in rows:
         own = parties.setdefault((row["layering"], row["node"]), Counter())
@@ -131,11 +131,13 @@ def by_party(rows: Rows) -> Rows:
         own["packets"] += row["packets"]
     found = [
         {"layering": layering, "node": node}
-        | {column: sum(own[name] for name in names) for column, names in PARTY.items()}
+        | {column: sum(own[name] for name in names) for column, names in COUNTED.items()}
         | {"commands": own.total() - own["packets"], "packets": own["packets"]}
         for (layering, node), own in parties.items()
     ]
-    return sorted(found, key=lambda row: (row["layering"], -row["accepted"], -row["commands"], row["node"]))
+    return sorted(
+        found, key=lambda row: (row["layering"], -row["contracts_answered"], -row["commands"], row["node"])
+    )
 
 
 def stored(counters: pa.Table, cases: Cases) -> pa.Table:

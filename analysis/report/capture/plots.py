@@ -15,6 +15,7 @@ from analysis.report.figures.plot import (
     Menu,
     Scene,
     Spec,
+    at_share,
     box,
     figure,
     grouped_bars,
@@ -299,4 +300,4 @@ def quantile(rows: Rows, share: float) -> float | None:
     if share in TAILS.values() and not are_enough(sum(row["count"] for row in rows), share):
         return None
     found = quantiles_of(rows)
-    return found[round(share * (len(found) - 1))] * 1e6 if found else None
+    return at_share(found, share) * 1e6 if found else None

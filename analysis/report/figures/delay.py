@@ -6,6 +6,7 @@ from analysis.report.figures.plot import (
     FENCES,
     Figure,
     Spec,
+    at_share,
     band,
     box,
     figure,
@@ -78,8 +79,8 @@ def loss_cdf(rows: Rows, manifest: Manifest) -> Figure | None:
 
 
 def latency_boxes(latency: Rows, manifest: Manifest) -> Figure:
-    """Return boxes of latencies: quartiles, and whiskers from 5 to 95 %, by subscriber if they fit; of many
-    subscribers bands.
+    """Return boxes of latencies: quartiles, and whiskers from 5 to 95 %, by subscriber if there is
+    room; of more than MOST_BOXES subscribers, medians and bands.
     """
     by_node = len(manifest.layerings) <= MOST_BY_NODE
     subscribers = [*manifest.nodes("subscriber"), *manifest.nodes("peer")]
@@ -115,14 +116,17 @@ def _latency_bands(latency: Rows, manifest: Manifest) -> Figure:
     for layering, place in places(manifest.layerings).items():
         own = [row for row in latency if row["layering"] == layering and row["node"] != ALL]
         fences = {
-            row["node"]: [values[round(share * (len(values) - 1))] for share in (0.5, 0.05, 0.95)]
+            row["node"]: [at_share(values, FENCES[name]) for name in ("median", "lowerfence", "upperfence")]
             for row in own
             if (values := _ms(row["quantiles_ns"]))
         }
         ordered = sorted(fences, key=lambda node: (fences[node], node))
         numbers = [float(number) for number in range(1, len(ordered) + 1)]
         medians, lows, highs = ([fences[node][at] for node in ordered] for at in range(3))
-        named = {"text": ordered, "hovertemplate": "%{text}: median %{y:.4g} ms"}
+        named = {
+            "customdata": [[node] for node in ordered],
+            "hovertemplate": "%{customdata[0]}: median %{y:.4g} ms",
+        }
         data += [band(place, layering, numbers, lows, highs), line(place, layering, numbers, medians) | named]
     scale = logarithmic(data, "y")
     unit = "ms (logarithmic)" if scale.get("type") == "log" else "ms"
@@ -136,7 +140,7 @@ def _latency_bands(latency: Rows, manifest: Manifest) -> Figure:
         "For each layering a line through the medians of all subscribers, and a band from 5 to 95 percent",
         data,
         layout,
-        ("layering", "subscriber", "ms"),
+        ("layering", "rank", "ms", "subscriber"),
     )
 
 

@@ -218,7 +218,7 @@ def box(place: int, name: str, quantiles: Mapping[str, Sequence[float]], labels:
         "meta": place,
         labels: list(quantiles),
         **{
-            fence: [values[round(share * (len(values) - 1))] for values in quantiles.values()]
+            fence: [at_share(values, share) for values in quantiles.values()]
             for fence, share in FENCES.items()
         },
         "line": {"color": colour(place), "width": 1.5},
@@ -254,6 +254,11 @@ def shares(quantiles: Sequence[tuple[str, int, Sequence[float]]], what: str) -> 
         "yaxis": {"title": {"text": "share, %"}, "range": [0, 101]},
     }
     return data, layout
+
+
+def at_share(ordered: Sequence[float], share: float) -> float:
+    """Return the value at a share, from 0 to 1, of ordered values."""
+    return ordered[round(share * (len(ordered) - 1))]
 
 
 def quantile_function(values: Sequence[float], points: int = 200) -> list[float]:

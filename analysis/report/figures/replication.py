@@ -190,8 +190,8 @@ def most_switched(connections: Rows) -> Rows:
 
 
 def modes(connections: Rows, rows: Rows, manifest: Manifest) -> Figure | None:
-    """Return the heat map of feeds eager and lazy, by time and connection, of the first of most_switched();
-    None without EBT.
+    """Return the heat map of eager and lazy feeds by connection and time, for the first MOST_CONNECTIONS of
+    most_switched(); None without EBT.
 
     `connections` and `rows` are analysis.metrics.run.ebt's.
     """

@@ -7,11 +7,13 @@ from collections.abc import Mapping, Sequence
 from analysis.columns.values import ALL, HELD, OUTCOMES
 from analysis.files import Rows
 from analysis.report.figures.plot import (
+    FENCES,
     Figure,
     Menu,
     Period,
     Scene,
     Spec,
+    at_share,
     band,
     colour,
     figure,
@@ -29,9 +31,9 @@ MOST_NODES = 24
 """Maximum number of nodes in the menu: those with the highest means."""
 
 WHOLE = "whole network"
-EACH = "a node: median, and 5 to 95 %"
-MOST_APART = 8
-"""Maximum number of nodes of which no band is drawn."""
+ALL_NODES = "all nodes: median, 5 to 95 %"
+MOST_WITHOUT_BAND = 8
+"""A band is drawn for more nodes than this."""
 
 _OUTCOME_LOOKS = {
     "satisfied": ("satisfied", "--data"),
@@ -68,14 +70,15 @@ def over_time(
         by_node.setdefault((row["node"], row["layering"]), []).append(row)
 
     cells = [row for row in _filled(heat, summary) if row["node"] != ALL]
-    has_band = len(nodes) > MOST_APART and bool(cells) and {*what} <= {*HELD}
+    # Means by slice are of entries and bytes; captures have ranges and credit, too.
+    has_band = len(nodes) > MOST_WITHOUT_BAND and bool(cells) and {*what} <= {*HELD}
     slices = 1 + max((row["slice"] for row in heat), default=0)
 
     def draw(node: str, what: str) -> tuple[list[Spec], Spec]:
         data: list[Spec] = []
         for layering, place in places(scene.layerings).items():
             run = scene.runs[layering]
-            if node == EACH:
+            if node == ALL_NODES:
                 own = [row for row in cells if row["layering"] == layering]
                 data += _band(place, layering, own, slices, run, what)
                 continue
@@ -97,7 +100,7 @@ def over_time(
         word.lower(),
         f"{word} over time",
         f"{word} entries or bytes over time, of the whole network or of a node, a line for each layering",
-        [Menu("node", [WHOLE, *([EACH] if has_band else []), *chosen]), Menu(word, list(what))],
+        [Menu("node", [WHOLE, *([ALL_NODES] if has_band else []), *chosen]), Menu(word, list(what))],
         draw,
         ("layering", "time, s", f"{word} entries or bytes"),
     )
@@ -112,15 +115,15 @@ def _band(place: int, layering: str, cells: Rows, slices: int, run: Period, what
     width = (run.end_ns - run.start_ns) / 1e9 / slices
     seconds = [round((number + 0.5) * width, 4) for number in range(slices)]
     low, middle, high = (
-        [round(sorted(values)[round(share * (len(values) - 1))], 2) if values else 0 for values in amounts]
-        for share in (0.05, 0.5, 0.95)
+        [round(at_share(sorted(values), FENCES[fence]), 2) if values else 0 for values in amounts]
+        for fence in ("lowerfence", "median", "upperfence")
     )
     hover = {"hovertemplate": f"%{{y:.4g}} {what} at %{{x:.3f}} s"}
     return band(place, layering, seconds, low, high), line(place, layering, seconds, middle) | hover
 
 
 def _filled(rows: Rows, summary: Rows) -> Rows:
-    """Return the rows of heat(), and zeros for the slices of a node without one."""
+    """Return the rows, and zeros for the slices that nodes of `summary` lack."""
     there = {(row["layering"], row["node"], row["slice"]) for row in rows}
     slices = 1 + max((row["slice"] for row in rows), default=0)
     return rows + [

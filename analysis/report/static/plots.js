@@ -244,12 +244,12 @@ async function openPage() {
     button.addEventListener("click", () => save(button));
   });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
-  const widths = new ResizeObserver((entries) => entries.forEach(({ target }) => offerKeys(target)));
+  const widths = new ResizeObserver((entries) => entries.forEach(({ target }) => allowKeys(target)));
   document.querySelectorAll(".scroll").forEach((box) => widths.observe(box));
 }
 
-/* What is wider than its place is scrolled by the arrow keys, too. */
-function offerKeys(box) {
+/* Keys can scroll a box that is wider than its place. */
+function allowKeys(box) {
   if (box.scrollWidth > box.clientWidth) box.tabIndex = 0;
   else box.removeAttribute("tabindex");
 }

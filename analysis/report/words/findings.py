@@ -154,8 +154,8 @@ def measure(samples: Samples, ranking: Ranking) -> Finding:
             how = effect(samples, ranking.next, ranking)
             text = say("measure.best", lowest=words[0], effect=how, **told, **parts)
         text += _others(samples, ranking, words[1])
-        if unknown := [x for x in samples.names if x not in {*ranking.values, *ranking.left, *samples.whys}]:
-            text += say("measure.unknown", who=joined(unknown))
+        if missing := [x for x in samples.names if x not in {*ranking.values, *ranking.left, *samples.whys}]:
+            text += say("measure.missing", who=joined(missing))
     return Finding(lead, capital(Markup(text.strip())), f"#answer-{key}".replace("_", "-"))
 
 
@@ -225,7 +225,7 @@ def effect(samples: Samples, claim: Claim, ranking: Ranking) -> Markup:
         shown(end, f"effect-{which}", *of[1:]) for which, end in (("low", claim.low), ("high", claim.high))
     )
     n = figure(claim.n, str(claim.n), "n", *of[1:])
-    if claim.is_by_seeds:
+    if claim.is_by_sign_test:
         agree = figure(claim.agree, str(claim.agree), "agree", *of[1:])
         return Markup(" ({})").format(say("interval.seeds", effect=text, agree=agree, n=n))
     return Markup(" ({})").format(say("interval", effect=text, low=low, high=high, n=n))

@@ -43,7 +43,7 @@ SENTENCES = {
     "measure.only": "{value: 22.2 ms} under {who: lli}.",
     "measure.baseline": " The baseline {who: pull}: {value: 106}{effect:  (21 times as much)}.",
     "measure.worst": " {highest: Highest}: {who: poll}, {value: 116}.",
-    "measure.unknown": " Not counted under {who: ssb}.",
+    "measure.missing": " No value for {who: ssb}.",
     "left": "* Compared by deliveries only: {parts: pull and poll (fell behind)}.",
     "left.part": "{who: pull and poll} ({why: fell behind})",
     "interval": "{effect: 26 % more}; confidence interval {low: 12 %} to {high: 40 %}, {n: 10} seeds",

@@ -163,14 +163,14 @@ def _networks(study: Study) -> Iterator[Finding]:
 
 
 def _measures(study: Study, samples: Mapping[Point, Samples]) -> Iterator[Finding]:
-    """Yield the answer by each measure of the question: at all points at which the same layerings are best,
-    and others are compared or not, with the figures of the last of them.
+    """Yield the answer by each measure of the question. Points with the same answer share a sentence, which
+    has the figures of the last of them.
     """
     if len(study.layerings) < 2:
         return
     asked = {metric.key: metric for each in samples.values() for metric in each.measures}
     for metric in asked.values():
-        places: dict[tuple[str, ...], list[Point]] = {}
+        places: dict[tuple[tuple[str, ...], tuple[str, ...], bool], list[Point]] = {}
         for point, each in samples.items():
             ranking = each.ranking(metric)
             if ranking.values:
@@ -178,8 +178,8 @@ def _measures(study: Study, samples: Mapping[Point, Samples]) -> Iterator[Findin
                     sorted(y for x in part for y in each.names[x])
                     for part in (ranking.leaders, ranking.unclear)
                 )
-                compared_with = "others" if ranking.next else ""
-                places.setdefault((*best, compared_with, *unclear), []).append(point)
+                answer = tuple(best), tuple(unclear), ranking.next is None
+                places.setdefault(answer, []).append(point)
         texts: list[Markup] = []
         lead: Markup | str = ""
         for points in sorted(places.values(), key=len, reverse=True)[:_NAMED]:

@@ -8,29 +8,19 @@ tests/testbed/test_growth.py counts operations.
 """
 
 import gc
-import math
-from collections.abc import Sequence
 from typing import Final
 
 import click
 
 from forwarder.feedcache.items import forget_all
-from testbed.bench.figures import Line
+from testbed.bench.figures import MOST_GROWTH, Line, exponent
 from testbed.bench.growth import cases, peers
 from testbed.bench.growth.cases import Case, World
 from testbed.bench.program import command, report, run, timed
 
 CASES: Final = cases.CASES + peers.CASES
 COUNTS: Final = (1_000, 4_000, 16_000)
-MOST: Final = 1.1
-"""Target for the exponent."""
 _REPETITIONS = 3
-
-
-def exponent(costs: Sequence[tuple[float, float]]) -> float:
-    """Return the exponent of growth between the first and the last (entries, cost)."""
-    (least, cheap), (most, dear) = costs[0], costs[-1]
-    return math.log(dear / cheap) / math.log(most / least)
 
 
 def measure(case: Case, count: int) -> float:
@@ -59,7 +49,7 @@ def bench(counts: tuple[int, ...], as_json: bool) -> None:
         notes = [f"1/{case.divided} as many"] if case.divided > 1 else []
         if len(costs) > 1:
             figures["exponent"] = exponent(costs)
-            notes += [f"above {MOST}"] if figures["exponent"] > MOST else []
+            notes += [f"above {MOST_GROWTH}"] if figures["exponent"] > MOST_GROWTH else []
         rows.append(Line(case.name, figures, ", ".join(notes)))
     report("", rows, as_json)
 

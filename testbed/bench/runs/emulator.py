@@ -4,11 +4,11 @@
 
 Networks of 100, 300, 1,000 and 3,000 nodes, unless others are given: a grid with a publisher in its corner
 and a tenth of the nodes as subscribers; under tiny-isp a provider whose clients follow two others each. Each
-run is a process of its own. Shown are transmissions (frames that nodes send) per second of processor time,
-memory a node, and exponents of growth between the smallest and the largest network: of the processor time
-over the transmissions, which should be 1, and of the rest over the nodes. Under tiny-isp transmissions grow
-with the square of the nodes, as every client reads its provider's answers to all of them. The largest
-networks take minutes.
+run is a process of its own. It shows transmissions (frames that nodes send) per second of processor time,
+peak memory per node, and exponents of growth between the smallest and the largest network. Processor time
+should grow in proportion to transmissions (exponent 1); the rest is set against the number of nodes. Under
+tiny-isp transmissions grow with the square of the nodes, as every client reads its provider's answers to all
+of them. The largest networks take minutes.
 """
 
 import math
@@ -22,8 +22,7 @@ from typing import Any, Final
 import click
 
 from captures.formats import pcapng
-from testbed.bench.figures import Line
-from testbed.bench.growth.__main__ import MOST, exponent
+from testbed.bench.figures import MOST_GROWTH, Line, exponent
 from testbed.bench.program import command, fresh, report, run
 from testbed.experiment.emulated_run import Emulation
 from testbed.experiment.files import capture_interfaces
@@ -42,7 +41,7 @@ _SCHEDULE = {"speed": 1_000_000.0, "idle_limit_ms": 100.0}
 
 
 def scenario(layering: str, nodes: int) -> Scenario:
-    """Return a run of one layering on a network of about so many nodes."""
+    """Return a scenario with one layering and about `nodes` nodes."""
     said: dict[str, Any] = _HEADERS | {"layerings": [layering], "name": "bench", "about": ""}
     if layering == "tiny-isp":
         clients = [f"c1..c{nodes - 1}"]
@@ -92,7 +91,7 @@ def bench(layerings: tuple[str, ...], nodes: tuple[int, ...], as_json: bool) -> 
     rows = []
     for layering in layerings or LAYERINGS:
         runs = []
-        for count in tuple(sorted(set(nodes))) or NODES:
+        for count in sorted(set(nodes)) or NODES:
             found = fresh("testbed.bench.runs.emulator", layering, count, patience_s=_PATIENCE_S)
             runs.append(found)
             figures = {
@@ -113,7 +112,7 @@ def bench(layerings: tuple[str, ...], nodes: tuple[int, ...], as_json: bool) -> 
             grown = {
                 title: exponent([(each[x], each[y]) for each in runs]) for title, (x, y) in growth.items()
             }
-            notes = [f"{title} above {MOST}" for title, value in grown.items() if value > MOST]
+            notes = [f"{title} above {MOST_GROWTH}" for title, value in grown.items() if value > MOST_GROWTH]
             rows.append(Line(f"{layering}, exponent", grown, ", ".join(notes)))
     report("", rows, as_json)
 

@@ -151,7 +151,10 @@ def run_over_mininet(jobs: Sequence[Job], directory: Path, platform: Platform, p
 
 
 def emulate_on_spark(jobs: Sequence[Job], directory: Path, master: str | None, progress: Progress) -> None:
-    """Run all jobs as one Spark job, a task each; raise UserError. Executors need the directory, too."""
+    """Run all jobs as one Spark job, a task each; raise UserError.
+
+    Executors need the directory under the same path.
+    """
     work = partial(emulate, directory=directory.resolve())
     for done, place in enumerate(work_off_on_spark(work, jobs, master), start=1):
         progress(done, len(jobs), place)

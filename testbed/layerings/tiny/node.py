@@ -95,7 +95,7 @@ class BaseTinyNode(RoleNode):
         self._authors = {author_of(context.seed, feed).public_key: feed for feed in context.workload.feeds}
         self._published = Counter(context.state.published)
         self._delivered = Counter(context.state.delivered)
-        self._store = TinyStore(memory=context.state.store)
+        self._store = TinyStore(context.state.store)
         ports = ports_of(context)
         seed = f"{context.seed} {context.layering} {context.name} {context.since}"
         self._node = TinySsb(

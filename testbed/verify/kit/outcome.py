@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
-from ssb.keys import each_signature_once
+from ssb.keys import cached_signatures
 
 
 class Violation(Exception):
@@ -104,7 +104,7 @@ def played(make: Callable[[], Playable], wanted: OutcomeOptions) -> Outcome:
     world: Playable | None = None
     outcome = Outcome()
     try:
-        with each_signature_once():
+        with cached_signatures():
             world = make()
             outcome = world.outcome
             world.play()

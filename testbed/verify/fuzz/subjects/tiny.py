@@ -66,7 +66,7 @@ def _seeded(number: int) -> Identity:
 def _template() -> MemoryTables:
     """Return the tables of a provider with onboarded clients."""
     tables = MemoryTables()
-    store = TinyStore(memory=tables)
+    store = TinyStore(tables)
     store.add_own(ISP)
     store.put("followed", [one.public_key for one in (HOSTILE, GOOD, OTHER)])
     for number, client in enumerate((HOSTILE, GOOD, OTHER)):
@@ -113,7 +113,8 @@ class _Writer:
 
 class _World(Timed):
     def __init__(self) -> None:
-        self.store = TinyStore(memory=deepcopy(_template()))
+        self.tables = deepcopy(_template())
+        self.store = TinyStore(self.tables)
         self.node = Node(self.store, Random(1))
         self.provider = Provider(self.node, ISP, Random(2), TERMS, 0)
         self.node.join_open([ISP.public_key, AUTHOR.public_key], 0)
@@ -147,11 +148,11 @@ class _World(Timed):
         self._check()
 
     def _receive(self, packet: bytes) -> None:
-        changes, dropped = self.store._tables.changes, self.node.dropped.copy()
+        changes, dropped = self.tables.changes, self.node.dropped.copy()
         self.node.receive(1, packet + zlib.crc32(packet).to_bytes(4), None, self.now)
         reasons = self.node.dropped - dropped
         if reasons and not reasons["forked"] and not reasons["not sent"]:
-            expect("what was dropped has changed something", holds=self.store._tables.changes == changes)
+            expect("what was dropped has changed something", holds=self.tables.changes == changes)
         self.node.take_outputs()
 
     def _check(self) -> None:
