@@ -9,6 +9,7 @@ accepted, one feed would have two names.
 from binascii import a2b_base64, b2a_base64
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -82,7 +83,7 @@ def verify(public_key: bytes, signature: bytes, data: bytes) -> bool:
         raise ValueError(f"an Ed25519 public key has {KEY_BYTES} bytes, not {len(public_key)}")
     if len(signature) != SIGNATURE_BYTES:
         return False
-    return _checker(public_key, signature, data)
+    return (_cached.get() or _check)(bytes(public_key), bytes(signature), bytes(data))
 
 
 def _check(public_key: bytes, signature: bytes, data: bytes) -> bool:
@@ -93,7 +94,7 @@ def _check(public_key: bytes, signature: bytes, data: bytes) -> bool:
     return True
 
 
-_checker: Callable[[bytes, bytes, bytes], bool] = _check
+_cached: ContextVar[Callable[[bytes, bytes, bytes], bool] | None] = ContextVar("cached", default=None)
 
 
 @contextmanager
@@ -101,12 +102,11 @@ def cached_signatures(most: int = 1 << 13) -> Iterator[None]:
     """Within this context verify() caches its last `most` answers, as many nodes in one process verify the
     same bytes. forwarder.feedcache.items remembers verified items, too.
     """
-    global _checker  # noqa: PLW0603
-    before, _checker = _checker, lru_cache(most)(_check)
+    token = _cached.set(lru_cache(most)(_check))
     try:
         yield
     finally:
-        _checker = before
+        _cached.reset(token)
 
 
 def agree_with(secret: bytes, public_key: bytes) -> bytes:

@@ -55,7 +55,7 @@ class Verdict(StrEnum):
 class Claim(NamedTuple):
     """Layering `best` against `other` on a metric: their means, how much worse the other is as a share of
     the best's value (inf of 0), that difference's interval over `n` seeds, the number of these in which the
-    other is worse, and the verdict.
+    other is worse by more than matters, and the verdict.
     """
 
     best: str
@@ -224,8 +224,8 @@ class Samples:
         if len(both) > 1:
             found = estimate(both)
             low, high = (_share(end, of) for end in (found.low or 0.0, found.high or 0.0))
-        agree = sum(difference > 0 for difference in both)
         least = self.asked.difference.get(metric.key, matters(metric))
+        agree = sum(difference > least * abs(of) for difference in both)
         if len(both) < 2 and max(len(mine), len(its)) > 1:
             verdict = Verdict.UNKNOWN  # too few runs with the same seeds
         elif max(abs(low), abs(high)) <= least:

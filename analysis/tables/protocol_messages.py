@@ -21,7 +21,7 @@ SEEN = pa.schema(
         ("time", pa.int64()),
         ("feed", pa.string()),
         *((name, pa.int64()) for name in ("seq", "stream_bytes", "frame_bytes", "payload_bytes")),
-        *((name, pa.int64()) for name in ("eager", "lazy", "switched")),
+        *((name, pa.int64()) for name in ("note", "eager", "lazy", "switched")),
     ]
 )
 """The columns common to all protocols' tables, the protocol, and those of EBT's notes, null elsewhere."""

@@ -24,11 +24,13 @@ class MemoryTables:
         self._records: dict[str, bytes] = {}
         self._last_row = 0
         self._replaced: list[tuple[dict[Any, Any], Any, Any]] = []
+        self._is_open = False
         self.changes = 0
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """See Tables."""
+        self._is_open = True
         try:
             yield
         except BaseException:
@@ -36,12 +38,17 @@ class MemoryTables:
                 _write(table, key, value)
             raise
         finally:
+            self._is_open = False
             self._replaced.clear()
 
     def _set(self, table: dict[Any, Any], key: Any, value: Any) -> None:
         """Write a row of a table; None deletes it."""
+        assert self._is_open, "a change outside of a transaction"
+        before = table.get(key)
+        if before is None and value is None:
+            return
         self.changes += 1
-        self._replaced.append((table, key, table.get(key)))
+        self._replaced.append((table, key, before))
         _write(table, key, value)
 
     def _add(self, table: dict[Any, Any], key: Any, value: Any) -> None:
@@ -120,6 +127,10 @@ class MemoryTables:
         numbers = range(max(after, self._feeds[feed.row].base) + 1, last + 1)
         found = (self._entries.get((feed.row, number)) for number in numbers)
         return [entry for entry in found if entry is not None]
+
+    def numbers(self, feed: Feed) -> list[int]:
+        """See Tables."""
+        return sorted(sequence for row, sequence in self._entries if row == feed.row)
 
     def chunk(self, feed: Feed, sequence: int, number: int) -> bytes | None:
         """See Tables."""

@@ -303,9 +303,9 @@ class TinyStore(Closing):
 
     def _check_feed(self, feed: Feed) -> None:
         previous: bytes | None = first_previous(feed.key) if feed.base == 0 else None
-        rows = self._tables.entries(feed, 0, feed.sequence + MOST_AHEAD)  # also some that must not be there
-        if [row[0] for row in rows] != list(range(feed.base + 1, feed.sequence + 1)):
-            raise InvalidEntry("entries are missing")
+        if self._tables.numbers(feed) != list(range(feed.base + 1, feed.sequence + 1)):
+            raise InvalidEntry("entries are missing, or too many")
+        rows = self._tables.entries(feed, feed.base, feed.sequence)
         for sequence, id_, packet in rows:
             if previous is None:
                 entry = entries.read(packet, feed.key, sequence, id_)

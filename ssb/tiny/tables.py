@@ -81,6 +81,9 @@ class Tables(Protocol):
     def entries(self, feed: Feed, after: int, last: int) -> list[EntryRow]:
         """Return the entries of a feed after one number, up to another, in order."""
 
+    def numbers(self, feed: Feed) -> list[int]:
+        """Return the numbers of all entries of a feed, in order."""
+
     def chunk(self, feed: Feed, sequence: int, number: int) -> bytes | None:
         """Return a chunk of an entry; None if there is none."""
 
@@ -231,6 +234,11 @@ CREATE TABLE forks (feed INTEGER PRIMARY KEY, first BLOB NOT NULL, second BLOB N
             " ORDER BY sequence"
         )
         return [EntryRow(*row) for row in self._query(chosen, (feed.row, after, last))]
+
+    def numbers(self, feed: Feed) -> list[int]:
+        """See Tables."""
+        chosen = "SELECT sequence FROM entries WHERE feed = ? ORDER BY sequence"
+        return [sequence for (sequence,) in self._query(chosen, (feed.row,))]
 
     def chunk(self, feed: Feed, sequence: int, number: int) -> bytes | None:
         """See Tables."""

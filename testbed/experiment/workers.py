@@ -4,7 +4,7 @@ import os
 import pickle
 import signal
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from contextlib import chdir
 from contextvars import ContextVar
 from multiprocessing import active_children, connection, get_context, parent_process
@@ -25,6 +25,9 @@ Hear = Callable[[Any], None]
 
 _AHEAD = 2
 """Queued tasks per worker: none waits for the next, and memory stays constant."""
+
+_TASKS_A_CORE = 4
+"""Tasks of a Spark job, for each core of the cluster."""
 
 _LISTENING_S = 0.1
 """Time between two looks at reports."""
@@ -117,7 +120,7 @@ def _end_with_parent() -> None:
 def work_off_on_spark(
     work: Callable[[Task], Result], tasks: Sequence[Task], master: str | None
 ) -> Iterator[Result]:
-    """Yield the result of `work` for each task, in order, from one Spark job with a Spark task each.
+    """Yield the result of `work` for each task, in order; each is a Spark task.
 
     Executors need this package, and the working directory under the same path. If an executor is lost,
     another one repeats its tasks, so a task may run twice. Raises UserError if a task fails.
@@ -136,11 +139,23 @@ def work_off_on_spark(
 
     home = Path.cwd()
     spark = spark_session(master, small=True)
-    rows = [(pickle.dumps(task),) for task in tasks]
-    # One partition per task: parallelize() cuts the list evenly, unlike repartition() by hash.
-    table = spark.createDataFrame(spark.sparkContext.parallelize(rows, len(rows)), "task binary")
+    context = spark.sparkContext
+
+    def run(part: Sequence[Task]) -> list[Result]:
+        rows = [(pickle.dumps(task),) for task in part]
+        # One partition per task: parallelize() cuts the list evenly, unlike repartition() by hash.
+        table = spark.createDataFrame(context.parallelize(rows, len(rows)), "task binary")
+        return [pickle.loads(row.result) for row in table.mapInArrow(do, "result binary").collect()]
+
+    size = _TASKS_A_CORE * context.defaultParallelism
+    parts = [tasks[at : at + size] for at in range(0, len(tasks), size)]
+    # Of two jobs at a time, the second keeps cores busy while the first has its last tasks.
+    pool = ThreadPoolExecutor(2)
     try:
-        for row in table.mapInArrow(do, "result binary").toLocalIterator(prefetchPartitions=True):
-            yield pickle.loads(row.result)
+        for results in pool.map(run, parts):
+            yield from results
     except PythonException as error:
         raise UserError(f"a task failed on an executor: {reason(error)}") from error
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+        context.cancelAllJobs()

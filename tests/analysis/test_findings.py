@@ -137,6 +137,13 @@ def test_seeds_that_agree_decide_where_a_few_large_values_make_the_interval_wide
     assert (claim(10).verdict, claim(10).agree) == (Verdict.UNKNOWN, 8)
 
 
+def test_seeds_agree_only_on_what_matters():
+    values = {"lli": [100.0] * 6, "poll": [100.1] * 5 + [200.0]}
+    samples = {("latency_p50", name): {(k, 0): v for k, v in enumerate(own)} for name, own in values.items()}
+    claim = Samples(["poll", "lli"], samples).claim(BY_KEY["latency_p50"], "lli", "poll", "lower")
+    assert (claim.verdict, claim.agree) == (Verdict.UNKNOWN, 1)
+
+
 def test_variants_that_do_the_same_have_one_name():
     names = ["pull", "lli", "lli-selective", "lli-go-back-n"]
     same = wide_comparison(names, latency_p50=(4.0, 2.0, 2.0, 2.01))

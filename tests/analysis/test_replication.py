@@ -116,14 +116,15 @@ def test_what_a_peer_brings_a_node_that_has_it_is_counted(found):
 
 @pytest.mark.spark
 def test_modes_of_feeds_by_connection_and_time(spark):
-    def note(sender, receiver, time, eager, lazy, switched):
+    def note(sender, receiver, time, number, eager, lazy, switched):
         for row in crossing(sender, receiver, time, 50, "note"):
-            yield row | {"eager": eager, "lazy": lazy, "switched": switched}
+            yield row | {"note": number, "eager": eager, "lazy": lazy, "switched": switched}
 
     seen = [
-        *note("a", "b", 10, 4, 0, 0),
-        *note("a", "b", 40, 1, 3, 3),
-        *note("b", "a", 20, 0, 5, 0),
+        *note("a", "b", 10, 1, 4, 0, 0),
+        *note("a", "b", 40, 3, 1, 3, 1),  # two at a time
+        *note("a", "b", 40, 2, 2, 2, 2),
+        *note("b", "a", 20, 1, 0, 5, 0),
         *crossing("a", "b", 50, 50, "note"),  # a clock of another protocol
     ]
     ends = [
@@ -134,9 +135,13 @@ def test_modes_of_feeds_by_connection_and_time(spark):
             "src": ADDRESSES["a"],
             "dst": ADDRESSES["b"],
             "closed": 90,
+            "opened": 5,
+            "protocol": "ssb",
         }
         for node, way in (("a", "out"), ("b", "in"))
     ]
+    ends += [row | {"opened": 1, "closed": 30} for row in ends]  # another one, which was there first
+    ends += [row | {"opened": 1, "closed": 100, "protocol": "tcp"} for row in ends[:2]]
     peers = [(row["layering"], row["node"], row["direction"], row["src"], row["dst"]) for row in ends]
     made = replication(
         frame(spark, pa.Table.from_pylist(seen, SEEN)),

@@ -559,6 +559,17 @@ def test_a_large_network_shows_the_busiest_nodes():
     assert "The 16 nodes with the lowest means cannot be chosen" in page
 
 
+def test_of_one_node_none_is_hidden():
+    nodes = [{"name": "r", "role": "forwarder"}]
+    workload = made_manifest().workload.model_dump() | {"feeds": [], "expected": {}}
+    summary = [{"layering": "poll", "node": "r", "mean_entries": 1.0, "mean_bytes": 1.0}]
+    page = render(
+        made_manifest(topology={"nodes": nodes, "links": []}, workload=workload),
+        made_tables(state_summary=summary, state_curves=[]),
+    )
+    assert "cannot be chosen" not in page
+
+
 def test_many_subscribers_are_bands_in_the_order_of_their_medians():
     nodes = [{"name": f"s{k}", "role": "subscriber"} for k in range(30)]
     quantiles = [

@@ -80,7 +80,6 @@ def test_signatures_verified_once_leave_the_same_bytes(
 
         with monkeypatch.context() as patched:
             patched.setattr(keys, "_check", counted)
-            patched.setattr(keys, "_checker", counted)
             if each_verifies:
                 patched.setattr("testbed.experiment.emulated_run.cached_signatures", nullcontext)
             for layering in ("lli", "ssb", "tiny"):

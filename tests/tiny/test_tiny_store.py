@@ -226,6 +226,18 @@ def test_entries_ahead_are_bounded() -> None:
         store.append(key, packets[MOST_AHEAD][0])
 
 
+@pytest.mark.parametrize("number", [-3, 0, 500])
+def test_entries_that_should_not_be_there_are_found(opening: Callable[[], TinyStore], number: int) -> None:
+    store = opening()
+    feed = store.add_own(ME)
+    entry = store.publish(feed.key, b"one")
+    store.check()
+    with store.transaction():
+        store._tables.insert(feed, entry._replace(sequence=number, packet=bytes(120)))
+    with pytest.raises(StoreError, match="entries are missing, or too many"):
+        store.check()
+
+
 def test_nothing_is_left_of_what_is_dropped(tmp_path: Path) -> None:
     path = tmp_path / "tiny.db"
     rng = Random(1)

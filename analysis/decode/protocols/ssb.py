@@ -112,6 +112,7 @@ class _Framer:
         self._is_other_network = False
         self._calls: dict[tuple[bool, int], tuple[str, ...]] = {}
         self._modes: dict[bool, dict[str, bool]] = {True: {}, False: {}}
+        self._notes = {True: 0, False: 0}
 
     def receive(self, from_opener: bool, data: bytes) -> Iterator[Message]:
         """Yield completed messages."""
@@ -227,10 +228,11 @@ class _Framer:
         return Message(_WANTS if name == CREATE_WANTS else _ANSWER, (), fields=fields)
 
     def _modes_after(self, from_opener: bool, clock: dict[str, Any]) -> dict[str, int]:
-        """Return how many feeds the sender of these notes then has eager and lazy, and how many of them the
-        notes switched.
+        """Return the number of these notes, how many feeds their sender then has eager and lazy, and how
+        many of them the notes switched.
         """
         modes, switched = self._modes[from_opener], 0
+        self._notes[from_opener] += 1
         for author, number in clock.items():
             try:
                 note = Note.read(number)
@@ -241,7 +243,8 @@ class _Framer:
                 modes[author] = note.receives
                 switched += before != note.receives
         eager = sum(modes.values())
-        return {"eager": eager, "lazy": len(modes) - eager, "switched": switched}
+        number_of_notes = self._notes[from_opener]
+        return {"note": number_of_notes, "eager": eager, "lazy": len(modes) - eager, "switched": switched}
 
 
 def _entry_parts(value: dict[str, Any], size: int) -> tuple[tuple[str, int], ...]:
@@ -354,6 +357,7 @@ DECLARATION = Declaration(
     columns=(
         Column("method", "string", "", "the call that it belongs to"),
         Column("notes", "int64", "", "of notes: the feeds that they are about"),
+        Column("note", "int64", "", "of EBT’s notes: their number on this connection, in this direction"),
         Column(
             "eager", "int64", "", "of EBT’s notes: feeds of which their sender then wants the messages here"
         ),

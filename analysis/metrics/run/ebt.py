@@ -15,10 +15,12 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from analysis.columns.values import HELD
+from analysis.decode.protocols.ssb import DECLARATION
 from analysis.files import Rows
 from analysis.pit.entry import State
 from analysis.pit.windows.levels import Levels
 from analysis.run.context import Span
+from base.units import NEVER
 
 _Connection: TypeAlias = tuple[str, str, str]
 
@@ -40,11 +42,12 @@ TABLES = {"ebt_connections": EBT_CONNECTIONS, "ebt_modes": EBT_MODES}
 
 
 def notes(seen: DataFrame) -> DataFrame:
-    """Return layering, node, peer, time, eager, lazy, switched of the EBT notes that each node sent; `seen`
-    has messages of Scuttlebutt at_ends().
+    """Return layering, node, peer, time, note, eager, lazy, switched of the EBT notes that each node sent.
+
+    `seen` are those of analysis.metrics.run.replication.Replication.ends.
     """
     return seen.where(F.col("is_out") & F.col("eager").isNotNull()).select(
-        "layering", "node", F.col("receiver").alias("peer"), "time", *MODES, "switched"
+        "layering", "node", F.col("receiver").alias("peer"), "time", "note", *MODES, "switched"
     )
 
 
@@ -58,7 +61,7 @@ def ebt(
     """
     totals: dict[_Connection, dict[str, int]] = {}
     steps: defaultdict[_Connection, dict[int, tuple[int, int]]] = defaultdict(dict)
-    for row in sorted(notes_sent, key=itemgetter("time")):
+    for row in sorted(notes_sent, key=itemgetter("time", "note")):
         connection = _connection(row)
         before = totals.get(connection, {"switched": 0})["switched"]
         totals[connection] = {name: row[name] for name in MODES} | {"switched": before + row["switched"]}
@@ -81,16 +84,20 @@ def _connection(row: Mapping[str, Any]) -> _Connection:
 
 
 def _closings(connections: Rows) -> Iterator[tuple[_Connection, int]]:
-    """Yield node and peer of each end of a connection, and the time when it was closed."""
-    node_of = {
-        (row["layering"], row["src" if row["direction"] == "out" else "dst"]): row["node"]
-        for row in connections
-        if row["direction"]
-    }
-    for row in connections:
-        peer = node_of.get((row["layering"], row["dst" if row["direction"] == "out" else "src"]))
-        if row["closed"] is not None and peer is not None:
-            yield (row["layering"], row["node"], peer), row["closed"]
+    """Yield node and peer of each end, and each time when their last connection was closed."""
+    own = [row for row in connections if row["protocol"] == DECLARATION.name and row["direction"]]
+    here, there = {"out": "src", "in": "dst"}, {"out": "dst", "in": "src"}
+    node_of = {(row["layering"], row[here[row["direction"]]]): row["node"] for row in own}
+    lives: defaultdict[_Connection, list[tuple[int, int]]] = defaultdict(list)
+    for row in own:
+        peer = node_of.get((row["layering"], row[there[row["direction"]]]))
+        if peer is not None:
+            life = row["opened"] or 0, NEVER if row["closed"] is None else row["closed"]
+            lives[row["layering"], row["node"], peer].append(life)
+    for connection, own_lives in lives.items():
+        for _, closed in own_lives:
+            if closed < NEVER and not any(opened <= closed < until for opened, until in own_lives):
+                yield connection, closed
 
 
 def _means(steps: Mapping[int, tuple[int, int]], span: Span) -> Iterator[dict[str, Any]]:

@@ -125,14 +125,15 @@ def commands(packets: DataFrame) -> DataFrame:
 def by_party(rows: Rows) -> Rows:
     """Return layering, node, each of COUNTED, commands and packets, from COMMANDS; providers first."""
     parties: dict[tuple[str, str], Counter[str]] = {}
+    packets: Counter[tuple[str, str]] = Counter()
     for row in rows:
-        own = parties.setdefault((row["layering"], row["node"]), Counter())
-        own[row["command"]] += row["entries"]
-        own["packets"] += row["packets"]
+        party = row["layering"], row["node"]
+        parties.setdefault(party, Counter())[row["command"]] += row["entries"]
+        packets[party] += row["packets"]
     found = [
         {"layering": layering, "node": node}
         | {column: sum(own[name] for name in names) for column, names in COUNTED.items()}
-        | {"commands": own.total() - own["packets"], "packets": own["packets"]}
+        | {"commands": own.total(), "packets": packets[layering, node]}
         for (layering, node), own in parties.items()
     ]
     return sorted(

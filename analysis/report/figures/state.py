@@ -64,15 +64,15 @@ def over_time(
         means[row["node"]] = max(row["mean_entries"], means.get(row["node"], 0.0))
     means.pop(ALL, None)
     busiest = sorted(means, key=lambda name: -means[name])[:MOST_NODES]
-    chosen = [name for name in nodes if name in busiest] if len(nodes) > 1 else []
+    chosen = [name for name in nodes if name in busiest]
+    cells = [row for row in _filled(heat, summary) if row["node"] != ALL]
+    slices = 1 + max((row["slice"] for row in heat), default=0)
+    # Means by slice are of entries and bytes; captures have ranges and credit, too.
+    has_band = len(nodes) > MOST_WITHOUT_BAND and bool(cells) and {*what} <= {*HELD}
+    offered = [WHOLE, *([ALL_NODES] if has_band else []), *(chosen if len(nodes) > 1 else [])]
     by_node: dict[tuple[str, str], Rows] = {}
     for row in curves:
         by_node.setdefault((row["node"], row["layering"]), []).append(row)
-
-    cells = [row for row in _filled(heat, summary) if row["node"] != ALL]
-    # Means by slice are of entries and bytes; captures have ranges and credit, too.
-    has_band = len(nodes) > MOST_WITHOUT_BAND and bool(cells) and {*what} <= {*HELD}
-    slices = 1 + max((row["slice"] for row in heat), default=0)
 
     def draw(node: str, what: str) -> tuple[list[Spec], Spec]:
         data: list[Spec] = []
@@ -100,7 +100,7 @@ def over_time(
         word.lower(),
         f"{word} over time",
         f"{word} entries or bytes over time, of the whole network or of a node, a line for each layering",
-        [Menu("node", [WHOLE, *([ALL_NODES] if has_band else []), *chosen]), Menu(word, list(what))],
+        [Menu("node", offered), Menu(word, list(what))],
         draw,
         ("layering", "time, s", f"{word} entries or bytes"),
     )

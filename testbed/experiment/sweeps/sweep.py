@@ -151,7 +151,7 @@ def run_over_mininet(jobs: Sequence[Job], directory: Path, platform: Platform, p
 
 
 def emulate_on_spark(jobs: Sequence[Job], directory: Path, master: str | None, progress: Progress) -> None:
-    """Run all jobs as one Spark job, a task each; raise UserError.
+    """Run all jobs as Spark tasks; raise UserError.
 
     Executors need the directory under the same path.
     """

@@ -76,7 +76,7 @@ def search(family: Family[Any], first: int, count: int, jobs: int) -> Generator[
 def search_on_spark(
     family: Family[Any], first: int, count: int, master: str
 ) -> Generator[SearchResult, None, None]:
-    """Yield the same results from one Spark job. Raises UserError."""
+    """Yield the same results from Spark tasks. Raises UserError."""
     batches = [*_batches(first, count, max(_BATCH, -(-count // _MOST_TASKS)))]
     yield from work_off_on_spark(partial(play_seeds, family=family), batches, master)
 
