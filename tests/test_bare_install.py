@@ -120,7 +120,6 @@ COMMANDS = (
     "compare x",
     "describe fanout",
     "dissect x",
-    "list",
     "model ladder",
     "report x",
     "run fanout",

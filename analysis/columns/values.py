@@ -46,3 +46,6 @@ MESSAGES, REPEATED, REST = "messages", "repeated", "rest"
 acknowledgements, retransmissions). All other causes are kinds of messages
 (analysis.decode.protocols.protocol.Declaration.kinds).
 """
+
+MODES = ("eager", "lazy")
+"""Modes of a feed on a connection of EBT."""

@@ -34,7 +34,7 @@ from analysis.files import Rows, whole_directory
 from analysis.metrics import aggregates
 from analysis.metrics.comparison import compare, measure
 from analysis.metrics.run import bottleneck, delivery, ebt, held_state, logs, moves, replication, state, tiny
-from analysis.metrics.run.duplicates import copies
+from analysis.metrics.run.delivery import copies
 from analysis.metrics.run.feed_hops import feed_hops
 from analysis.metrics.run.in_flight import in_flight
 from analysis.metrics.run.lower_bounds import feeds_at, item_sizes, least_sizes, wire_bound, with_bound

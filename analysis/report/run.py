@@ -16,7 +16,6 @@ from analysis.metrics.aggregates import ratio
 from analysis.metrics.catalogue import METRICS, Metric, is_time, shown
 from analysis.metrics.claims import Samples
 from analysis.metrics.run.incidents import errors, forks
-from analysis.metrics.run.tiny import by_party
 from analysis.report.figures import answer, delay, logs, replication, state, tiny, wire
 from analysis.report.figures.journey import journey_data
 from analysis.report.figures.plot import Figure
@@ -151,7 +150,7 @@ def render(manifest: Manifest, tables: Tables) -> str:
         lookups=tables["lookups"],
         ebt=replication.most_switched(tables["ebt_connections"]),
         feed_hops=sorted(tables["feed_hops"], key=_by_items),
-        parties=by_party(tables["tiny_commands"]),
+        parties=tiny.by_party(tables["tiny_commands"]),
         misbehaviour=[row | {"accused": ", ".join(row["accused"])} for row in tables["tiny_misbehaviour"]],
         crossings=[row | {"kind": _PACKETS[row["kind"]]} for row in tables["crossings"]],
         sampled_every=duration(next(iter(manifest.runs.values())).sample_interval_ns),

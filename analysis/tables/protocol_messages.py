@@ -40,9 +40,15 @@ def seen(spark: SparkSession, place: Callable[[str], Path]) -> DataFrame:
         if path.exists():
             table = read_parquet(spark, path, of_protocol(protocol).spark)
             named = table.withColumn("protocol", F.lit(protocol.name))
-            here = [name for name in SEEN.names if name in named.columns]
-            every = every.unionByName(named.select(*here), allowMissingColumns=True)
+            every = every.unionByName(named.select(*(_or_null(named, field) for field in SEEN)))
     return every
+
+
+def _or_null(table: DataFrame, field: pa.Field) -> Column:
+    """Return a column of a table, null if it has none of that name."""
+    if field.name in table.columns:
+        return F.col(field.name)
+    return F.lit(None).cast("long" if field.type == pa.int64() else "string").alias(field.name)
 
 
 def items(messages: DataFrame) -> DataFrame:

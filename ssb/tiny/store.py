@@ -12,27 +12,22 @@ exception in a transaction rolls it back.
 Records are values by names, for the programs above: the state of a contract, for example.
 """
 
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from base.closing import Closing
-from ssb.bipf import Value, decode, encode
 from ssb.keys import Identity
 from ssb.store.feeds import StoreError
 from ssb.tiny import entry as entries
 from ssb.tiny.entry import CHUNK, END, PACKET, Entry, InvalidEntry, first_previous
 from ssb.tiny.feed import BROKEN, FINE, FORKED, Feed, ForkedFeed, Waiting, Whole
-from ssb.tiny.memory import MemoryTables
-from ssb.tiny.tables import FileTables, Tables
+from ssb.tiny.records import Records
 
 MOST_AHEAD: Final = 64
 """Most entries of a feed past the last whole one."""
 
 
-class TinyStore(Closing):
+class TinyStore(Records):
     """Feeds and records in one file, created if missing; it has secrets, and only its owner can read it.
 
     Args:
@@ -40,59 +35,6 @@ class TinyStore(Closing):
 
     Raises StoreError, as all methods do if the disk fails.
     """
-
-    def __init__(self, place: str | Path | MemoryTables | None = None) -> None:
-        if place is None or isinstance(place, MemoryTables):
-            self.path = Path(":memory:")
-            self._tables: Tables = place or MemoryTables()
-        else:
-            self.path = Path(place)
-            self._tables = FileTables(place)
-        self._depth = 0
-        self._load()
-
-    def close(self) -> None:
-        """Release the file."""
-        self._tables.close()
-
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """Apply all changes or none; nested transactions are parts of the outer one."""
-        if self._depth:
-            yield
-            return
-        self._depth = 1
-        changes = self._tables.changes
-        try:
-            with self._tables.transaction():
-                yield
-        except BaseException as error:
-            # Malformed input is refused before anything changes: a flood must cost little.
-            if not isinstance(error, ValueError) or self._tables.changes != changes:
-                self._load()
-            raise
-        finally:
-            self._depth = 0
-
-    # Records
-
-    def get(self, name: str) -> Value:
-        """Return a record; None if there is none."""
-        value = self._tables.get(name)
-        return None if value is None else decode(value)
-
-    def put(self, name: str, value: Value) -> None:
-        """Write a record; None deletes it."""
-        with self.transaction():
-            self._tables.put(name, None if value is None else encode(value))
-
-    def records(self, prefix: str) -> dict[str, Value]:
-        """Return all records whose names begin with a prefix, sorted."""
-        return {name: decode(value) for name, value in self._tables.records(prefix).items()}
-
-    def names(self) -> set[str]:
-        """Return the names of all records."""
-        return set(self._tables.records(""))
 
     # Feeds
 
@@ -182,7 +124,7 @@ class TinyStore(Closing):
             elif entry.chain is not None:
                 self._wait(feed, Waiting(entry, 0, entry.chain))
             self._advance(feed)
-            self._update(feed)
+            self._tables.update(feed)
         return entry
 
     def append_whole(
@@ -229,7 +171,7 @@ class TinyStore(Closing):
                 else:
                     waiting.pointer = following
                     self._wait(feed, waiting)
-                self._update(feed)
+                self._tables.update(feed)
         return places
 
     def add_fork(self, demultiplexer: bytes, packet: bytes) -> None:
@@ -248,7 +190,7 @@ class TinyStore(Closing):
         entries.parse(packet, key, sequence, previous)
         with self.transaction():
             feed.condition = FORKED
-            self._update(feed)
+            self._tables.update(feed)
             self._tables.add_proof(feed, first, packet)
         raise ForkedFeed(key, (first, packet))
 
@@ -269,7 +211,7 @@ class TinyStore(Closing):
         feed = self._feeds[key]
         with self.transaction():
             feed.mark = mark
-            self._update(feed)
+            self._tables.update(feed)
 
     def prune(self, key: bytes, sequence: int) -> None:
         """Delete the whole entries of a feed up to a number; the feed can continue."""
@@ -280,7 +222,7 @@ class TinyStore(Closing):
         with self.transaction():
             self._tables.prune(feed, sequence)
             feed.base = sequence
-            self._update(feed)
+            self._tables.update(feed)
 
     def drop(self, key: bytes) -> None:
         """Delete a feed with its entries, secret and proof."""
@@ -353,9 +295,6 @@ class TinyStore(Closing):
         for number, chunk in enumerate(chunks):
             self._tables.insert_chunk(feed, entry.sequence, number, chunk)
         feed.sequence, feed.tip, feed.whole = entry.sequence, entry.id, entry.sequence
-        self._update(feed)
-
-    def _update(self, feed: Feed) -> None:
         self._tables.update(feed)
 
     def _wait(self, feed: Feed, waiting: Waiting) -> None:

@@ -187,9 +187,15 @@ class Fetcher(Outputs):
         del self._flying[seq]
         self._timers.set(seq, None)
 
+    def _patience(self) -> int:
+        """Return how long to wait for an answer, ns: at least one and a half round trips, so that a packet in
+        several fragments, or behind others of the window, is not taken for lost.
+        """
+        return max(self._timeout.length, 3 * (self._timeout.rtt.smoothed or 0) // 2)
+
     def _send(self, seq: int, is_again: bool, now: int) -> None:
         self._flying[seq] = _Request(now, is_again)
-        self._timers.set(seq, now + self._timeout.length)
+        self._timers.set(seq, now + self._patience())
         interest = make_interest(
             self._inbox.name(seq),
             nonce=self._rng.getrandbits(32),

@@ -1,6 +1,6 @@
 """Retransmission time-out (RFC 6298)."""
 
-from forwarder.lli.estimates import MAX_TIMEOUT, Rtt
+from forwarder.lli.estimates import Rtt
 
 
 class Timeout:
@@ -17,11 +17,8 @@ class Timeout:
 
     @property
     def length(self) -> int:
-        """The present time-out, ns: at least one and a half round trips, so that a packet in several
-        fragments, or behind others, is not taken for lost.
-        """
-        least = 3 * (self.rtt.smoothed or 0) // 2
-        return max(self.rtt.timeout(self._losses), min(least << self._losses, MAX_TIMEOUT))
+        """The present time-out, ns."""
+        return self.rtt.timeout(self._losses)
 
     @property
     def round_trip(self) -> int:

@@ -6,15 +6,11 @@ and the registry of layerings. Units are those of analysis.run.keys. As a progra
     python -m testbed.scenario.reference > docs/reference.md
 """
 
-import ast
 import json
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields
 from functools import cache
-from inspect import cleandoc, getsource
-from itertools import pairwise
-from textwrap import dedent
 from typing import Any, NamedTuple, get_args
 
 from pydantic import BaseModel
@@ -141,27 +137,11 @@ def _entries(model: type[BaseModel], path: tuple[str, ...]) -> Iterator[Entry]:
     for name, told in schema.get("properties", {}).items():
         key = ".".join((*path, name))
         value = next((each for each in told.get("anyOf", [told]) if each.get("type") != "null"), told)
-        own = by_alias.get(name, name)
-        says = _paragraph(model.model_fields[own].description or _docstrings(model).get(own))
+        field = model.model_fields[by_alias.get(name, name)]
+        says = _paragraph(field.description)
         default = None if name in needed and "Left out" not in says else _toml(told.get("default"))
         kind = _kind(value)
         yield Entry(key, kind, words(key).unit, "" if "table" in kind else default, _bounds(value), says)
-
-
-@cache
-def _docstrings(model: type[BaseModel]) -> dict[str, str]:
-    """Return the docstrings of a model's fields. Pydantic would read them whenever a model is imported, which
-    takes a quarter of a program's start.
-    """
-    found: dict[str, str] = {}
-    for each in reversed(model.__mro__[: model.__mro__.index(BaseModel)]):
-        (source,) = ast.parse(dedent(getsource(each))).body
-        assert isinstance(source, ast.ClassDef)
-        for before, after in pairwise(source.body):
-            match before, after:
-                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
-                    found[name] = cleandoc(text)
-    return found
 
 
 def _kind(told: Mapping[str, Any]) -> str:

@@ -11,8 +11,9 @@ from scapy.packet import Raw
 from test_batch import at_once, one_by_one
 
 from analysis.decode.protocols.registry import PROTOCOLS
-from analysis.metrics.run.tiny import by_party, commands
+from analysis.metrics.run.tiny import commands
 from analysis.packet_schema import PACKETS
+from analysis.report.figures.tiny import by_party
 from analysis.spark.engine import frame
 from analysis.tables.overhead import overhead, traffic
 from ssb.bipf import encode

@@ -14,7 +14,7 @@ from analysis.metrics.captures import aggregates as capture_aggregates
 from analysis.metrics.catalogue import METRICS
 from analysis.metrics.comparison import compare, measure
 from analysis.metrics.run import bottleneck, delivery, moves
-from analysis.metrics.run.duplicates import copies
+from analysis.metrics.run.delivery import copies
 from analysis.metrics.run.in_flight import in_flight
 from analysis.metrics.run.lower_bounds import feeds_at, item_sizes, wire_bound, with_bound
 from analysis.pit.outcomes import lives

@@ -16,6 +16,7 @@ from ssb.tiny.isp.provider.gate import RateGate
 from ssb.tiny.isp.provider.reach import Reachability
 from ssb.tiny.isp.provider.switch import Switch
 from ssb.tiny.isp.terms import Terms
+from ssb.tiny.memory import MemoryTables
 from ssb.tiny.node import Node
 from ssb.tiny.requests import OutstandingChunks
 from ssb.tiny.store import TinyStore
@@ -64,7 +65,7 @@ def _keeps_secrets(original: Any, self: TinyStore, key: bytes) -> None:
         original(self, key)
 
 
-def _forgets_mark(original: Any, self: TinyStore, feed: Feed) -> None:
+def _forgets_mark(original: Any, self: MemoryTables, feed: Feed) -> None:
     mark, feed.mark = feed.mark, max(feed.mark - 1, 0) if feed.identity is None else feed.mark
     original(self, feed)
     feed.mark = mark
@@ -137,7 +138,7 @@ MUTANTS: Mutants = {
     "no flow control": (instead(Lines, "_begin_feed", _unbounded),),
     "hops are not confirmed": (instead(Contract, "send_command", _no_fin),),
     "secrets are kept": (instead(TinyStore, "drop", _keeps_secrets),),
-    "marks lag behind": (instead(TinyStore, "_update", _forgets_mark),),
+    "marks lag behind": (instead(MemoryTables, "update", _forgets_mark),),
     "no transactions": (Patch(TinyStore, "transaction", _not_atomic),),
     "no last words": (instead(Contract, "_begin_last_words", _delete_at_once),),
     "the limit of commands is unheeded": (Patch(RateGate, "take_command", returns(True)),),

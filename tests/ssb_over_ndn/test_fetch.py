@@ -167,13 +167,12 @@ def test_a_time_out_doubles_once_a_round_and_an_answer_ends_that() -> None:
     assert timeout.length == 120 * MS
 
 
-def test_a_path_without_variation_leaves_room_for_a_late_fragment() -> None:
-    timeout = Timeout()
+def test_a_window_on_a_path_without_variation_leaves_room_for_a_late_fragment() -> None:
+    fetcher = Fetcher(Inbox(FEED, 9), rng=Random(1), lifetime_ms=4000)
     for _ in range(200):
-        timeout.answered(150 * MS)
-    assert timeout.length == 225 * MS
-    timeout.missed(SECOND)
-    assert timeout.length == 450 * MS
+        fetcher._timeout.answered(150 * MS)
+    assert fetcher._timeout.length < 155 * MS
+    assert fetcher._patience() == 225 * MS
 
 
 def test_silence_is_suspect_after_twice_the_time_between_items_then_less_and_less() -> None:

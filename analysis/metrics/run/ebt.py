@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from analysis.columns.values import HELD
+from analysis.columns.values import HELD, MODES
 from analysis.decode.protocols.ssb import DECLARATION
 from analysis.files import Rows
 from analysis.pit.entry import State
@@ -25,7 +25,6 @@ from base.units import NEVER
 _Connection: TypeAlias = tuple[str, str, str]
 
 _WAY = (("layering", pa.string()), ("node", pa.string()), ("peer", pa.string()))
-MODES = ("eager", "lazy")
 
 EBT_CONNECTIONS = pa.schema(
     [*_WAY, *((name, pa.int64()) for name in (*MODES, "switched", "messages", "again"))]

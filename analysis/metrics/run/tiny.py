@@ -5,7 +5,7 @@ radio cell, including packets dropped in its queue. The manifest has each member
 (`cells`).
 """
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
@@ -60,19 +60,6 @@ COMMANDS = pa.schema(
 those that others sent again.
 """
 
-COUNTED = {
-    "contracts_requested": ("onboard_request",),
-    "contracts_answered": ("onboard_response",),
-    "contracts_opened": ("onboard_ack",),
-    "contracts_ended": ("farewell_fin",),
-    "feeds_requested": ("sub_req",),
-    "feeds_answered": ("sub_resp", "sub_resp_isp"),
-    "data_feeds": ("feedhopping_prev",),
-    "data_feeds_read": ("feedhopping_fin",),
-    "pauses": ("sub_pause",),
-}
-"""The columns of by_party(), each with the commands that it counts."""
-
 ASKING = frozenset(("want", "chunk_vector", "novelty", "claim"))
 """Kinds of control packets: announcements and requests without content."""
 
@@ -119,25 +106,6 @@ def commands(packets: DataFrame) -> DataFrame:
     )
     return entries.groupBy("layering", "node", F.split("name", "/")[2].alias("command")).agg(
         F.count("*").alias("entries"), F.sum("packets").alias("packets")
-    )
-
-
-def by_party(rows: Rows) -> Rows:
-    """Return layering, node, each of COUNTED, commands and packets, from COMMANDS; providers first."""
-    parties: dict[tuple[str, str], Counter[str]] = {}
-    packets: Counter[tuple[str, str]] = Counter()
-    for row in rows:
-        party = row["layering"], row["node"]
-        parties.setdefault(party, Counter())[row["command"]] += row["entries"]
-        packets[party] += row["packets"]
-    found = [
-        {"layering": layering, "node": node}
-        | {column: sum(own[name] for name in names) for column, names in COUNTED.items()}
-        | {"commands": own.total(), "packets": packets[layering, node]}
-        for (layering, node), own in parties.items()
-    ]
-    return sorted(
-        found, key=lambda row: (row["layering"], -row["contracts_answered"], -row["commands"], row["node"])
     )
 
 

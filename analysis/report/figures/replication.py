@@ -6,11 +6,10 @@ from collections import Counter, defaultdict
 from itertools import accumulate
 from typing import Any
 
-from analysis.columns.values import ALL, MESSAGES, REPEATED, REST, layer_name
+from analysis.columns.values import ALL, MESSAGES, MODES, REPEATED, REST, layer_name
 from analysis.decode.protocols.protocol import ITEM
 from analysis.decode.protocols.registry import PROTOCOLS
 from analysis.files import Rows
-from analysis.metrics.run.ebt import MODES
 from analysis.report.figures.plot import (
     Figure,
     Menu,

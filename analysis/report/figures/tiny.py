@@ -1,4 +1,4 @@
-"""The report's plots of tinySSB: bytes sent by cause, and stored over time."""
+"""The report's plots of tinySSB, bytes sent by cause and stored over time, and its table of parties."""
 
 from collections import Counter, defaultdict
 
@@ -11,6 +11,41 @@ from analysis.run.manifest import Manifest
 _NODES = ["all nodes", "the node that sends most"]
 _AMOUNTS = {"kB": ("bytes", 1000.0), "packets": ("packets", 1.0), "seconds on air": ("airtime_ns", 1e9)}
 _STORES = {"the node that stores most": "most", "mean of all nodes": "mean"}
+
+
+COUNTED = {
+    "contracts_requested": ("onboard_request",),
+    "contracts_answered": ("onboard_response",),
+    "contracts_opened": ("onboard_ack",),
+    "contracts_ended": ("farewell_fin",),
+    "feeds_requested": ("sub_req",),
+    "feeds_answered": ("sub_resp", "sub_resp_isp"),
+    "data_feeds": ("feedhopping_prev",),
+    "data_feeds_read": ("feedhopping_fin",),
+    "pauses": ("sub_pause",),
+}
+"""The columns of by_party(), each with the commands that it counts."""
+
+
+def by_party(rows: Rows) -> Rows:
+    """Return layering, node, each of COUNTED, commands and packets; providers first. `rows` are
+    analysis.metrics.run.tiny.COMMANDS.
+    """
+    parties: dict[tuple[str, str], Counter[str]] = {}
+    packets: Counter[tuple[str, str]] = Counter()
+    for row in rows:
+        party = row["layering"], row["node"]
+        parties.setdefault(party, Counter())[row["command"]] += row["entries"]
+        packets[party] += row["packets"]
+    found = [
+        {"layering": layering, "node": node}
+        | {column: sum(own[name] for name in names) for column, names in COUNTED.items()}
+        | {"commands": own.total(), "packets": packets[layering, node]}
+        for (layering, node), own in parties.items()
+    ]
+    return sorted(
+        found, key=lambda row: (row["layering"], -row["contracts_answered"], -row["commands"], row["node"])
+    )
 
 
 def causes(rows: Rows, manifest: Manifest) -> Figure:

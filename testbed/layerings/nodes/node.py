@@ -22,7 +22,7 @@ class Parameters(BaseModel):
     Each has a default and both bounds; `feednet describe` shows them, with what is said below each.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True)
 
 
 @dataclass

@@ -57,15 +57,15 @@ class Member:
             return
         taken = self.node.taken.total()
         is_last = self._fatal is not None and taken + 1 >= self._fatal[0]
-        store = self.node.store
+        tables = self.node.store._tables
         if is_last and self._fatal is not None and self._fatal[1]:
-            store._update = self._die  # type: ignore[method-assign, assignment]
+            tables.update = self._die  # type: ignore[method-assign, assignment]
         try:
             self.node.receive(port, payload, sender, now)
         except Killed:
             self._end()
         finally:
-            vars(store).pop("_update", None)
+            vars(tables).pop("update", None)
         if is_last and self.node.taken.total() > taken:
             self._end()
 
