@@ -188,10 +188,10 @@ class Fetcher(Outputs):
         self._timers.set(seq, None)
 
     def _patience(self) -> int:
-        """Return how long to wait for an answer, ns: at least one and a half round trips, so that a packet in
-        several fragments, or behind others of the window, is not taken for lost.
+        """Return how long to wait for an answer, ns: at least an eighth more than a round trip, so that a
+        packet in several fragments, or behind others of the window, is not taken for lost.
         """
-        return max(self._timeout.length, 3 * (self._timeout.rtt.smoothed or 0) // 2)
+        return max(self._timeout.length, 9 * (self._timeout.rtt.smoothed or 0) // 8)
 
     def _send(self, seq: int, is_again: bool, now: int) -> None:
         self._flying[seq] = _Request(now, is_again)

@@ -172,7 +172,7 @@ def test_a_window_on_a_path_without_variation_leaves_room_for_a_late_fragment() 
     for _ in range(200):
         fetcher._timeout.answered(150 * MS)
     assert fetcher._timeout.length < 155 * MS
-    assert fetcher._patience() == 225 * MS
+    assert fetcher._patience() == 168_750_000
 
 
 def test_silence_is_suspect_after_twice_the_time_between_items_then_less_and_less() -> None:
