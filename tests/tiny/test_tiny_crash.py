@@ -55,6 +55,6 @@ class Piecemeal(FileTables):
 
 @pytest.mark.parametrize("tables", [Lazy, Piecemeal])
 def test_faults_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tables: type[FileTables]) -> None:
-    monkeypatch.setattr("ssb.tiny.store.FileTables", tables)
+    monkeypatch.setattr("ssb.tiny.records.FileTables", tables)
     with pytest.raises(Fault, match=r"^kill \d+: "):
         TinyDrill(tmp_path, seed=2).run(150)
