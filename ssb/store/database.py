@@ -27,7 +27,7 @@ class Database:
     `.lock`. Only its owner can read it, regardless of the directory's mode.
 
     Args:
-        path: the file; None for one in memory, which lasts as long as this object.
+        path: the file.
         read_only: open for reading, next to a process that writes.
 
     Raises StoreError: in use by another writer, another program's, of a newer version, or the disk fails.
@@ -42,21 +42,21 @@ class Database:
     KIND: ClassVar[str]
     """Kind of the file, for errors: "store of feeds"."""
 
-    def __init__(self, path: str | Path | None, *, read_only: bool = False) -> None:
-        self.path = Path(":memory:" if path is None else path)
+    def __init__(self, path: str | Path, *, read_only: bool = False) -> None:
+        self.path = Path(path)
         self._read_only = read_only
-        self._lock = None if read_only or path is None else WriteLock(self.lock_path, self.path)
+        self._lock = None if read_only else WriteLock(self.lock_path, self.path)
         try:
-            if not read_only and path is not None:
+            if not read_only:
                 make_private(self.path)
             with self._errors():
-                self._database = self._connect(path)
+                self._database = self._connect()
                 try:
                     self._open()
                 except BaseException:
                     self._database.close()
                     raise
-            if not read_only and path is not None:
+            if not read_only:
                 for suffix in ("", "-wal", "-shm"):
                     keep_private(self.path.with_name(f"{self.path.name}{suffix}"))
         except BaseException:
@@ -76,9 +76,7 @@ class Database:
         if self._lock is not None:
             self._lock.close()
 
-    def _connect(self, path: str | Path | None) -> sqlite3.Connection:
-        if path is None:
-            return sqlite3.connect(":memory:", isolation_level=None)
+    def _connect(self) -> sqlite3.Connection:
         if self._read_only and not self.path.exists():
             raise self._error("no such file")
         mode = "ro" if self._read_only else "rwc"
