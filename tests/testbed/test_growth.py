@@ -3,7 +3,8 @@
 import pytest
 from operations import Moment, counted, octets
 
-from testbed.bench.growth.__main__ import CASES, MOST, exponent
+from testbed.bench.figures import MOST_GROWTH, exponent
+from testbed.bench.growth.__main__ import CASES
 from testbed.bench.growth.cases import Case, World
 
 COUNTS = (60, 240)
@@ -13,7 +14,7 @@ COUNTS = (60, 240)
 def test_work_grows_as_the_number_of_entries(case: Case) -> None:
     case.prepare(2, World())()  # what is done once in a process
     counts = [(count, float(counted(case.prepare(count, World(Moment(), octets))))) for count in COUNTS]
-    assert exponent(counts) <= MOST
+    assert exponent(counts) <= MOST_GROWTH
 
 
 @pytest.mark.parametrize(
