@@ -5,6 +5,7 @@ import re
 import pytest
 from page_checker import problems
 from short_runs import emulate
+from slow import but_slow
 
 from analysis.pipelines.run import analyze
 
@@ -32,7 +33,7 @@ def analysed(tmp_path_factory):
     return of
 
 
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("name", but_slow(RUNS, "archive", "offline-author"))
 def test_every_figure_of_a_page_is_that_of_the_tables(analysed, name):
     assert list(problems(*analysed(name))) == []
 

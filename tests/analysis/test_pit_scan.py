@@ -179,7 +179,7 @@ def followed(messages, end):
 
 @pytest.mark.parametrize("packets", [plain, feed_packets, everything], ids=["plain", "feeds", "everything"])
 def test_by_the_window_as_packet_by_packet(packets):
-    @settings(max_examples=150, deadline=None)
+    @settings(max_examples=100, deadline=None)
     @given(traffic(packets), st.sampled_from([None, 0, 5]))
     def check(drawn, later):
         messages, cuts = drawn
@@ -220,7 +220,7 @@ def test_prefixes_by_the_window_as_packet_by_packet(monkeypatch, packets, most):
     # Data that satisfy several entries stand for several rows; if there are too many, the model takes them.
     monkeypatch.setattr(pit_window, "MOST_ROWS", most)
 
-    @settings(max_examples=150, deadline=None)
+    @settings(max_examples=100, deadline=None)
     @given(traffic(packets), st.sampled_from([None, 0, 5]))
     def check(drawn, later):
         messages, cuts = drawn
@@ -351,7 +351,7 @@ def pushed(draw):
     return messages, cuts
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(pushed())
 def test_items_that_follow_each_other_go_together(monkeypatch, drawn):
     monkeypatch.setattr(pit_model, "_MANY", 2)

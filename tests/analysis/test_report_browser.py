@@ -266,8 +266,7 @@ def with_rules():
     return lambda page: page.replace("</body>", f"<script>{rules}</script></body>")
 
 
-@pytest.mark.parametrize("is_dark", [False, True])
-@pytest.mark.parametrize("width", [400, 1400])
+@pytest.mark.parametrize(("width", "is_dark"), [(400, True), (1400, False)])
 def test_pages_can_be_read_without_eyes_or_mouse(browser, page, with_rules, width, is_dark):
     assert browser.probe(with_rules(page), RULES, width=width, is_dark=is_dark) == []
 

@@ -13,8 +13,8 @@ from testbed.verify.providers.network import Producer, ProviderNetwork
 from testbed.verify.providers.story import HOSTILE, make_story
 from testbed.verify.providers.world import PROVIDERS
 
-SEEDS = 40
-FRESH = 10
+SEEDS = 24
+FRESH = 6
 WITHIN = 20
 FROM = {
     "a delegated prefix is its giver's": 14,

@@ -17,7 +17,7 @@ def test_the_same_seed_gives_the_same_search() -> None:
 
 
 def test_changed_stories_show_what_new_ones_do_not() -> None:
-    found = explore(1, PUSH, 150)
+    found = explore(1, PUSH, 80)
     assert not found.failures
     assert 0 < found.by_seeds < len(found.features)
 

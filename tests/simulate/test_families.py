@@ -12,6 +12,7 @@ from mutants.social import MUTANTS as SOCIAL
 from mutants.swarms import MUTANTS as SWARMS
 from mutants.swarms import RUNG_MUTANTS as RUNGS
 from mutants.tiny import MUTANTS as TINY
+from slow import but_slow
 
 from testbed.cli.simulate import FAMILIES, simulate
 from testbed.verify.kit.chart import draw
@@ -42,6 +43,14 @@ def family(request: pytest.FixtureRequest) -> Family[Any]:
     return FAMILIES[request.param]
 
 
+@pytest.fixture(
+    params=["push", "tiny", pytest.param("others", marks=[pytest.mark.slow, pytest.mark.patches])]
+)
+def families(request: pytest.FixtureRequest) -> list[Family[Any]]:
+    others = [name for name in FAMILIES if name not in ("push", "tiny")]
+    return [FAMILIES[name] for name in (others if request.param == "others" else [request.param])]
+
+
 def test_a_saved_story_is_the_story(family: Family[Any]) -> None:
     for seed in range(20):
         story = family.make(seed)
@@ -60,17 +69,19 @@ def test_a_recorded_story_ends_as_it_does_otherwise(family: Family[Any]) -> None
     assert draw(story, watched).startswith(f"seed {story.seed}; times in ms\n")
 
 
-def test_exploring_finds_more_than_seeds_do(family: Family[Any]) -> None:
-    found = explore(1, family, 12)
-    assert found.stories == 12
-    assert found.by_seeds <= len(found.features)
+def test_exploring_finds_more_than_seeds_do(families: list[Family[Any]]) -> None:
+    for family in families:
+        found = explore(1, family, 12)
+        assert found.stories == 12
+        assert found.by_seeds <= len(found.features)
 
 
-def test_climbing_keeps_the_slowest(family: Family[Any]) -> None:
-    (found,) = climb_all(family, 1, 6, 1)
-    times = [time for time, _ in found.slowest]
-    assert times == sorted(times, reverse=True)
-    assert found.stories == 6
+def test_climbing_keeps_the_slowest(families: list[Family[Any]]) -> None:
+    for family in families:
+        (found,) = climb_all(family, 1, 6, 1)
+        times = [time for time, _ in found.slowest]
+        assert times == sorted(times, reverse=True)
+        assert found.stories == 6
 
 
 def test_a_node_goes_with_all_that_has_to_do_with_it() -> None:
@@ -83,7 +94,7 @@ def test_a_node_goes_with_all_that_has_to_do_with_it() -> None:
 
 
 @pytest.mark.patches
-@pytest.mark.parametrize("name", BUGS)
+@pytest.mark.parametrize("name", but_slow(BUGS, "providers", "tiny"))
 def test_a_failing_story_shrinks_and_still_fails(name: str) -> None:
     family, (mutants, bug, first) = FAMILIES[name], BUGS[name]
     with mutated(bug, mutants):

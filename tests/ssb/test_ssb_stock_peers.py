@@ -6,6 +6,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from slow import but_slow
 from stock_peer import OurPeer, StockPeer, node_modules, until
 from test_ssb_import import ssb
 
@@ -186,7 +187,7 @@ ODD = {
 """What ssb-db2 writes, and does not take from others, or not as it has written it; ssb-server takes none."""
 
 
-@pytest.mark.parametrize("way", ["ebt", "history"])
+@pytest.mark.parametrize("way", but_slow(["ebt", "history"], "history"))
 @pytest.mark.parametrize("odd", ODD.values(), ids=ODD)
 def test_a_feed_with_a_message_that_is_refused_is_set_aside_and_twenty_others_come(
     tmp_path: Path, odd: object, way: str

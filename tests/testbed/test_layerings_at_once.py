@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 import pytest
+from slow import but_slow
 
 from ssb import keys
 from testbed.experiment import run as running
@@ -16,6 +17,13 @@ from testbed.scenario.reader import load
 from topologies.emulator.network import EmulatedNetwork
 
 Verify: TypeAlias = Callable[..., bool]
+
+
+CASES = [
+    ("failover", ("lli", "persistent", "sync", "ssb")),
+    ("village", ("tiny",)),
+    ("social", ("ssb-aware",)),
+]
 
 
 def files_of(directory: Path) -> dict[str, bytes]:
@@ -49,11 +57,7 @@ def test_layerings_side_by_side_leave_the_same_bytes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "layerings"),
-    [
-        ("failover", ("lli", "persistent", "sync", "ssb")),
-        ("village", ("tiny",)),
-        ("social", ("ssb-aware",)),
-    ],
+    but_slow(CASES, CASES[-1]),
 )
 def test_a_node_is_sampled_anew_when_something_has_happened_to_it(
     name: str, layerings: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

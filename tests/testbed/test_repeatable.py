@@ -10,7 +10,7 @@ import pytest
 
 @pytest.mark.parametrize(
     ("scenario", "layering", "items"),
-    [("fetch", "ndn-over-ssb", 60), ("social", "ssb", 24), ("gateways", "lli", 24), ("fanout", "lli", 20)],
+    [("fetch", "ndn-over-ssb", 30), ("social", "ssb", 24), ("gateways", "lli", 24), ("fanout", "lli", 20)],
 )
 def test_hashes_of_strings_do_not_matter(scenario: str, layering: str, items: int, tmp_path: Path) -> None:
     captures = []

@@ -1,6 +1,7 @@
 """The forwarder as a service, the short form of an hour (docs/operating.md); and faults that it notices."""
 
 import pytest
+from slow import but_slow
 
 from testbed.verify.kit.outcome import Violation
 from testbed.verify.soak import service
@@ -60,7 +61,10 @@ logs.set_up = lambda level, file=None: set_up(level, None)
 }
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+SLOW = ("routes that are named no more stay", "the socket file stays")
+
+
+@pytest.mark.parametrize("fault", but_slow(FAULTS, *SLOW))
 def test_a_fault_is_noticed(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(service.Supervised, "program", FAULTS[fault] + service.Supervised.program)
     monkeypatch.setattr(service, "_LIFETIME_MS", 2000)

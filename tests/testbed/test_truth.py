@@ -22,6 +22,7 @@ from datagrams import parse_udp
 from patience import PATIENCE_S
 from real_time import holds_in_slower_time
 from simulation import load_of, scenario
+from slow import but_slow
 
 from analysis.decode.reference import Link, Network, decode_payload, node_of
 from analysis.packet_schema import FOREVER, MESSAGES, NOTICES
@@ -94,7 +95,7 @@ def _counted(run: Run, layering: str) -> list[dict[str, Any]]:
     return rows
 
 
-@pytest.mark.parametrize("network", NETWORKS)
+@pytest.mark.parametrize("network", but_slow(NETWORKS, "archive", "bottleneck", "changes", "fork"))
 def test_emulated_exactly_sample_by_sample(tmp_path: Path, network: str) -> None:
     wanted = NETWORKS[network]
     run = _made(wanted, tmp_path / "run")
