@@ -35,7 +35,7 @@ class Told:
     text: str
 
 
-class _Reader(HTMLParser):
+class Reader(HTMLParser):
     """Collects the figures in the answer and the findings, and digits that are in none."""
 
     def __init__(self) -> None:
@@ -163,7 +163,7 @@ def shown_number(text: str) -> float:
 
 def problems(run: Run, page: str) -> Iterator[str]:
     """Yield what is wrong with the figures of a page's findings."""
-    reader, tables = _Reader(), Tables(run)
+    reader, tables = Reader(), Tables(run)
     reader.feed(page)
     yield from (f"nobody can check {text!r}" for text in reader.loose)
     if not reader.figures:
@@ -221,7 +221,7 @@ def _is_complete(tables: Tables, layering: str) -> bool:
     return not values["fell_behind"] and not values["cut_off"] and (values["delivered_share"] or 0) >= 99.5
 
 
-def _against(tables: Tables, reader: _Reader, told: Told) -> Iterator[str]:
+def _against(tables: Tables, reader: Reader, told: Told) -> Iterator[str]:
     """Check the counts of better, equal and worse measures against each other and against clear cases."""
     _, what, who, first = told.of
     counts = {each.of[1]: each.value or 0 for each in reader.figures if each.of[0] == "against"}

@@ -18,7 +18,7 @@ from analysis.metrics.catalogue import BY_KEY, METRICS, Metric, shown
 from analysis.metrics.claims import COSTS, FRONTS, Claim, Ranking, Samples, Verdict
 from analysis.metrics.run.incidents import ErrorReports, ForkAt
 from analysis.report.words.numbers import duration, pretty, two_digits
-from analysis.report.words.sentences import amount, capital, figure, joined, name, say, share
+from analysis.report.words.sentences import amount, capital, count, figure, joined, name, say, share
 from analysis.run.manifest import Manifest
 
 MOST = 7
@@ -120,7 +120,7 @@ def headline(samples: Samples, rankings: Sequence[Ranking], winners: list[str]) 
     if winners:
         if len(told) == 1:
             return say("answer.one", who=joined(winners))
-        return say("answer.all", who=joined(winners), n=figure(len(told), str(len(told)), "measures"))
+        return say("answer.all", who=joined(winners), n=count(len(told), "measures"))
     clear = [ranking for ranking in unequal if not ranking.unclear]
     best: dict[tuple[str, ...], list[Markup]] = {}
     for each in clear or unequal:
@@ -224,9 +224,9 @@ def effect(samples: Samples, claim: Claim, ranking: Ranking) -> Markup:
     low, high = (
         shown(end, f"effect-{which}", *of[1:]) for which, end in (("low", claim.low), ("high", claim.high))
     )
-    n = figure(claim.n, str(claim.n), "n", *of[1:])
+    n = count(claim.n, "n", *of[1:])
     if claim.is_by_sign_test:
-        agree = figure(claim.agree, str(claim.agree), "agree", *of[1:])
+        agree = count(claim.agree, "agree", *of[1:])
         return Markup(" ({})").format(say("interval.seeds", effect=text, agree=agree, n=n))
     return Markup(" ({})").format(say("interval", effect=text, low=low, high=high, n=n))
 
@@ -294,14 +294,14 @@ def _against_baseline(samples: Samples, who: str) -> Finding:
             if metric not in better + worse:
                 equal.append(metric)
     counts = {
-        what: figure(len(those), str(len(those)), "against", what, who, samples.baseline)
+        what: count(len(those), "against", what, who, samples.baseline)
         for what, those in (("better", better), ("equal", equal), ("worse", worse))
     }
     n = len(better) + len(equal) + len(worse)
     where = Markup(" ({})").format(joined([short(metric) for metric in worse])) if worse else ""
     told = say(
         "cost.baseline.text",
-        n=figure(n, str(n), "against", "all", who, samples.baseline),
+        n=count(n, "against", "all", who, samples.baseline),
         where=where,
         **counts,
     )
@@ -320,7 +320,7 @@ def _wrong(samples: Samples, manifest: Manifest, outcome: Outcome) -> Iterator[F
     ]
     if not found:
         n = manifest.expected_deliveries
-        found = [Finding(say("wrong.nothing"), say("wrong.nothing.text", n=amount(n, "", "expected")))]
+        found = [Finding(say("wrong.nothing"), say("wrong.nothing.text", n=count(n, "expected")))]
     yield from found
 
 
@@ -342,7 +342,7 @@ def _behind(samples: Samples, outcome: Outcome) -> Iterator[Finding]:
     at_last = {x: sum(row["at_last"] for row in rows[x] if row["cut_off"]) for x in rows}
     cut = [x for x in rows if any(row["cut_off"] for row in rows[x])]
     if cut:
-        said = [say("part", value=amount(at_last[x], "", "at-last", x), who=name(x)) for x in cut]
+        said = [say("part", value=count(at_last[x], "at-last", x), who=name(x)) for x in cut]
         yield Finding(say("wrong.cut", who=joined(cut)), say("wrong.cut.text", parts=joined(said)))
 
 
@@ -358,8 +358,8 @@ def _missing(samples: Samples, manifest: Manifest, outcome: Outcome) -> Iterator
     if not lacking:
         return
     sums = {x: sum(n for (y, _), n in lacking.items() if y == x) for x in samples.names}
-    parts = [say("part", value=amount(n, "", "missing", x), who=name(x)) for x, n in sums.items() if n]
-    expected = amount(manifest.expected_deliveries, "", "expected")
+    parts = [say("part", value=count(n, "missing", x), who=name(x)) for x, n in sums.items() if n]
+    expected = count(manifest.expected_deliveries, "expected")
     text = say("wrong.missing.text", expected=expected, parts=joined(parts))
     who, node = max(lacking, key=lambda place: lacking[place])
     address = ""
@@ -368,8 +368,8 @@ def _missing(samples: Samples, manifest: Manifest, outcome: Outcome) -> Iterator
             "wrong.missing.most",
             node=name(node),
             who=name(who),
-            n=amount(lacking[who, node], "", "missing", who, node),
-            expected=amount(manifest.workload.expected[node], "", "expected", node),
+            n=count(lacking[who, node], "missing", who, node),
+            expected=count(manifest.workload.expected[node], "expected", node),
         )
     if who in manifest.over_ndn and (place := _first_missing(manifest, outcome, who, node)):
         address = "#journey={}/{}/{}/{}".format(who, *place, node)
@@ -448,8 +448,8 @@ def _notes(samples: Samples, manifest: Manifest) -> Iterator[Markup]:
             yield say("note.names", who=joined(those), name=name(alias))
     counts = [samples.value("delivered", x) or 0 for x in manifest.layerings]
     if any(counts) and all(samples.value("latency_p99", x) is None for x in manifest.layerings):
-        most = figure(max(counts), pretty(max(counts)), "most-delivered")
-        yield say("note.tails", n=most, least=figure(_TAIL, str(_TAIL), "tail"))
+        most = count(int(max(counts)), "most-delivered")
+        yield say("note.tails", n=most, least=count(_TAIL, "tail"))
     for x in manifest.layerings:
         if dropped := samples.value("capture_drops", x):
             yield say("note.drops", who=name(x), n=amount(dropped, "frames", "value", "capture_drops", x))

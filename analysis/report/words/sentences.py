@@ -184,6 +184,11 @@ def amount(value: float, unit: str, *of: object) -> Markup:
     return figure(value, with_unit(value, unit) if unit else pretty(value), *of)
 
 
+def count(number: int, *of: object) -> Markup:
+    """Return a count as a figure."""
+    return figure(number, pretty(number), *of)
+
+
 def share(value: float, *of: object) -> Markup:
     """Return a share as a figure in %, with two digits."""
     return figure(value, f"{two_digits(100 * value)}{NARROW_SPACE}%", *of)

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from math import inf
 from statistics import fmean
 
 from markupsafe import Markup
@@ -12,7 +13,7 @@ from analysis.metrics.study import Estimate, Point, Study, unranked
 from analysis.report.words.findings import Finding, best_in_all, measure
 from analysis.report.words.findings import headline as of_run
 from analysis.report.words.numbers import NARROW_SPACE, compared, pretty, with_unit
-from analysis.report.words.sentences import figure, joined, name, say
+from analysis.report.words.sentences import amount, count, figure, joined, name, say
 from analysis.run.keys import NET
 
 MOST = 7
@@ -70,16 +71,16 @@ class StudyWords:
                 return of_run(samples, rankings, winners)
             if all(ranking.values for ranking in rankings):
                 best.update(x for winner in winners for x in samples.names[winner])
-        n = figure(len(self.samples), str(len(self.samples)), "points")
+        n = count(len(self.samples), "points")
         parts = [
-            say("answer.settings.part", who=name(x), k=figure(k, str(k), "best-at", x), n=n)
+            say("answer.settings.part", who=name(x), k=count(k, "best-at", x), n=n)
             for x, k in best.most_common(_NAMED)
         ]
         if not parts or len(self.study.layerings) < 2:
             return Markup()
         if measures == 1:
             return say("answer.settings.one", parts=joined(parts))
-        return say("answer.settings", n=figure(measures, str(measures), "measures"), parts=joined(parts))
+        return say("answer.settings", n=count(measures, "measures"), parts=joined(parts))
 
 
 def caveats(study: Study) -> Iterator[Markup]:
@@ -117,21 +118,23 @@ def _delivery(study: Study) -> Iterator[Finding]:
             worst[layering] = min(worst.get(layering, (share.mean, point)), (share.mean, point), key=_mean)
     if not worst:
         where = f", whatever the {study.words.what}" if study.key else ""
-        yield Finding(say("study.whole"), say("study.whole.text", least=f"{WHOLE:g}", where=where))
+        least = figure(WHOLE, f"{WHOLE:g}", "whole")
+        yield Finding(say("study.whole"), say("study.whole.text", least=least, where=where))
         return
     order = sorted(worst, key=lambda x: worst[x][0])
     parts = [
         say(
             "study.lacking.part",
             who=name(x),
-            value=estimate_text(shares[x, worst[x][1]]),
+            value=_interval(study, "delivered_share", x, worst[x][1]),
             where=_at_points(study, [worst[x][1]]),
         )
         for x in order[:_NAMED]
     ]
-    more = f"; and {len(order) - _NAMED} more" if len(order) > _NAMED else ""
+    left = count(len(order) - _NAMED, "lacking-more")
+    more = Markup("; and {} more").format(left) if len(order) > _NAMED else ""
     whole = [x for x in study.layerings if x not in worst]
-    lead = say("study.lacking", k=len(worst), n=len(study.layerings))
+    lead = say("study.lacking", k=count(len(worst), "lacking"), n=count(len(study.layerings), "layerings"))
     if whole and len(whole) <= _NAMED:
         lead = say("study.only", who=joined(whole))
     yield Finding(lead, say("study.lacking.text", parts=joined(parts), more=more))
@@ -154,11 +157,16 @@ def _networks(study: Study) -> Iterator[Finding]:
             both = {seed for seed, _ in a} & {seed for seed, _ in b}
             if both:
                 was, became = (fmean(v for (seed, _), v in x.items() if seed in both) for x in (a, b))
-                how = "about the same" if alike(became, was) else compared(became, was, "less", "more")
-                values = {"became": with_unit(became, metric.unit), "was": with_unit(was, metric.unit)}
-                parts.append(say("study.networks.part", who=name(layering), how=how, **values))
+                values = {
+                    what: amount(value, metric.unit, "shared", key, layering, place)
+                    for place, (what, value) in enumerate((("was", was), ("became", became)))
+                }
+                ratio = figure(
+                    became / was - 1 if was else inf, _change(became, was), "change", key, layering
+                )
+                parts.append(say("study.networks.part", who=name(layering), how=ratio, **values))
         if parts:
-            lead = say("study.networks", metric=_upper(metric.axis), other=other.x, one=one.x)
+            lead = say("study.networks", metric=_upper(Markup(metric.axis)), other=other.x, one=one.x)
             yield Finding(lead, say("study.networks.text", parts=joined(parts, "; ", "; ")))
 
 
@@ -185,7 +193,7 @@ def _measures(study: Study, samples: Mapping[Point, Samples]) -> Iterator[Findin
         for points in sorted(places.values(), key=len, reverse=True)[:_NAMED]:
             each = samples[points[-1]]
             lead, text, _ = measure(each, each.ranking(metric))
-            where, at = _upper(_at_points(study, points).strip()), point_words(study, points[-1])
+            where, at = _upper(_at_points(study, points).strip()), name(point_words(study, points[-1]))
             if not study.key:
                 texts.append(Markup(text))
             elif len(points) > 1:
@@ -213,36 +221,56 @@ def _growth(study: Study) -> Iterator[Finding]:
     if not order:
         return
     least, most = order[0], order[-1]
-    ends = {"low": point_words(study, low), "high": point_words(study, high), "who": name(least)}
+    ends = {"low": name(point_words(study, low)), "high": name(point_words(study, high)), "who": name(least)}
+
+    def grown(x: str) -> Markup:
+        return figure(ratios[x], f"{ratios[x]:.2g}", "growth", _LATENCY, x)
 
     def text(other: str) -> Markup:
-        return say("study.growth.text", ratio=f"{ratios[least]:.2g}", other=other, **ends)
+        return say("study.growth.text", ratio=grown(least), other=other, **ends)
 
     if ratios[most] > (1 + ALIKE) * ratios[least] or ratios[least] > (1 + ALIKE) * ratios[most]:
-        other = say("study.growth.other", who=name(most), ratio=f"{ratios[most]:.2g}")
+        other = say("study.growth.other", who=name(most), ratio=grown(most))
         yield Finding(say("study.growth", who=name(least), what=study.words.what), text(other))
     elif study.key.startswith("parameters."):
         yield Finding(say("study.effect", what=study.words.what), text(""))
 
 
-def _at_points(study: Study, points: list[Point]) -> str:
+def _interval(study: Study, key: str, layering: str, point: Point) -> Markup:
+    """Return an estimate as figures: its mean, and half its interval."""
+    value, of = study.values[key, layering, point], (key, layering, study.points.index(point))
+    mean = figure(value.mean, pretty(value.mean), "value", *of)
+    if value.half is None:
+        return mean
+    half = figure(value.half, _two(value.half), "half", *of)
+    return Markup(f"{{}}{NO_BREAK_SPACE}±{NO_BREAK_SPACE}{{}}").format(mean, half)
+
+
+def _change(became: float, was: float) -> str:
+    return "about the same" if alike(became, was) else compared(became, was, "less", "more")
+
+
+def _at_points(study: Study, points: list[Point]) -> Markup:
     """Format points: " at 1, 2 and 5 %", " with asf"."""
     if not study.key:
-        return ""
+        return Markup()
     if not study.is_numeric or len(study.groups) > 1:
+        if len(points) > _NAMED and len(points) == len(study.points):
+            return Markup(" with each setting")
         if len(points) > _NAMED:
-            return f" with {len(points)} of {len(study.points)} settings"
-        said = [point_words(study, point) for point in points]
-        return f" with {_and(said) if len(study.groups) == 1 else '; '.join(said)}"
+            every = count(len(study.points), "points")
+            return Markup(" with {} of {} settings").format(count(len(points), "some"), every)
+        said = [name(point_words(study, point)) for point in points]
+        return Markup(" with {}").format(joined(said) if len(study.groups) == 1 else joined(said, "; ", "; "))
     numbers = _and([pretty(float(point.x)) for point in points])
     if study.words.unit:
-        return f" at {numbers}{NARROW_SPACE}{study.words.unit}"
-    return f" at {study.words.what} {numbers}"
+        return Markup(" at {}").format(name(f"{numbers}{NARROW_SPACE}{study.words.unit}"))
+    return Markup(" at {}").format(name(f"{study.words.what} {numbers}"))
 
 
 def _and(names: list[str]) -> str:
     return ", ".join(names[:-1]) + " and " + names[-1] if len(names) > 1 else "".join(names)
 
 
-def _upper(text: str) -> str:
+def _upper(text: Markup) -> Markup:
     return text[:1].upper() + text[1:]
