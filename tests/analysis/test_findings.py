@@ -64,7 +64,7 @@ def test_the_answer_names_the_best_and_the_next_whichever_way_they_fall():
         said = texts(found(made_comparison(poll, lli, bytes_per_item=(poll, lli))))
         assert said[0] == f"Best, or equal to the best, in all 2 measures: {best}."
         assert said[1] == (
-            f"Latency, publish to delivery, median: Lowest under {best}: 2 ms. "
+            f"Latency, publish or join to delivery, median: Lowest under {best}: 2 ms. "
             f"Next: {other}, 8 (4 times as much)."
         )
 
@@ -170,7 +170,7 @@ def test_layerings_that_lack_items_or_fell_behind_are_compared_on_deliveries_alo
     told = found(comparison, wide_manifest(FOUR))
     assert texts(told)[:3] == [
         "Best, or equal to the best, in all 2 measures: lli.",
-        "Latency, publish to delivery, median: Lowest under lli: 20 ms. Next: poll, 30 (50 % more).",
+        "Latency, publish or join to delivery, median: Lowest under lli: 20 ms. Next: poll, 30 (50 % more).",
         "Bytes on the wire, per delivered item: Lowest under lli: 3 bytes. Next: poll, 9 (3 times as much).",
     ]
     assert plain(told.left) == "* Compared by deliveries only: pull (fell behind); sync (delivered 90 %)."

@@ -192,7 +192,9 @@ def test_figures_are_saved_with_their_units_and_menus_change_them(browser, page)
     assert ["poll", "p", "r", "0.25", "0.5", "2000", "8", "2"] in rows["network"]
     assert rows["journey"][0][0] == "sent, ms after publication"
     assert rows["comparison"][0][0] == "Metric"
-    assert ["Latency, publish to delivery, median, ms", "2", "1"] in [row[:3] for row in rows["comparison"]]
+    assert ["Latency, publish or join to delivery, median, ms", "2", "1"] in [
+        row[:3] for row in rows["comparison"]
+    ]
     for name in ("pit", "network", "journey"):
         saved, text = files[f"{name} svg"]
         assert saved.endswith(".svg")
@@ -285,7 +287,7 @@ def test_a_study_is_drawn_and_saved(browser):
     plots, (name, text), (_, table) = browser.probe(render_study(compared), script)
     assert (plots, name) == (1, "line-study-study-latency_p50.csv")
     head, first, second = csv.reader(StringIO(text))
-    assert head[1:3] == ["loss of each link, %", "Latency, publish to delivery, median, mean, ms"]
+    assert head[1:3] == ["loss of each link, %", "Latency, publish or join to delivery, median, mean, ms"]
     assert first[:3] == ["poll", "0", "11"]
     assert (second[2], second[5]) == ("25", "2")
     assert next(csv.reader(StringIO(table))) == ["Layering", "0 %", "5 %"]

@@ -30,14 +30,14 @@ def latency_cdf(latency: Rows, manifest: Manifest) -> Figure:
     everyone = {row["layering"]: row for row in latency if row["node"] == ALL}
     return shares_within(
         "latency-cdf",
-        "Latency, from publication to delivery",
-        "Cumulative distribution of the publish-to-delivery latency, a line for each layering",
+        "Latency, from publication or joining to delivery",
+        "Cumulative distribution of the latency, a line for each layering",
         [
             (layering, row["deliveries"], _ms(row["quantiles_ns"])) if row else (layering, 0, [])
             for layering in manifest.layerings
             for row in [everyone.get(layering)]
         ],
-        "publish to delivery",
+        "publish or join to delivery",
     )
 
 
