@@ -181,7 +181,7 @@ def _search(family: Family[Any], options: _Options) -> SearchResult:
                 show(result.seeds, seeds, so_far)
                 if not _console.is_terminal and now > said + _SAY_EVERY:
                     said = now
-                    _console.print(f"{result.seeds} of {count_of(seeds, 'seed')}, {so_far}")
+                    click.echo(f"{result.seeds} of {count_of(seeds, 'seed')}, {so_far}", err=True)
                 if result.failures and not options.keep_going:
                     break
         except KeyboardInterrupt:
