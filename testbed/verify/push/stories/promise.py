@@ -7,17 +7,18 @@ PLAIN_NS holds for any network without the following:
 - a forwarder without room for another feed refuses, and is asked again after doubling pauses (QUOTA_NS);
 - a permanently dead link, possibly unsignalled: its neighbour is asked until all tries were in vain
   (SILENT_NS);
-- slow applications, applications with little credit, and slow links: the time they need for all items
-  (`_pace`).
+- slow applications, slow links, and applications with little credit or relays with small caches, which grant
+  no more than they can keep: the time they need for all items (`_pace`).
 """
 
+from collections import Counter
 from typing import NamedTuple
 
 from base.units import SECOND, US
 from forwarder.lli.consumer import MAX_RETRY
 from forwarder.lli.estimates import MAX_TIMEOUT
 from forwarder.lli.upstream import MAX_TRIES
-from testbed.verify.push.stories.story import MAX_ITEMS, Story
+from testbed.verify.push.stories.story import Story
 
 PLAIN_NS = 5 * SECOND
 LEGACY_NS = MAX_RETRY + MAX_TRIES * MAX_TIMEOUT + MAX_RETRY
@@ -45,14 +46,19 @@ def promise(story: Story) -> Promise:
 
 
 def _pace(story: Story) -> int:
-    """Return the time for all items at the pace of applications, of their credit and of links, ns."""
-    applications = max((MAX_ITEMS * each.pause // each.batch for each in story.subscribers), default=0)
-    items = MAX_ITEMS * len(story.feeds)
+    """Return the time for all items at the pace of applications, of credit and caches, and of links, ns."""
+    published = Counter[int]()
+    for step in story.steps:
+        if step.do == "publish":
+            published[int(step.what[0])] += int(step.what[2])
+    most, every = max(published.values(), default=0), published.total()
+    applications = max((most * each.pause // each.batch for each in story.subscribers), default=0)
     links = max(
-        (items * 8 * _BYTES * 1000 // link.rate_kbit for link in story.links if link.rate_kbit), default=0
+        (every * 8 * _BYTES * 1000 // link.rate_kbit for link in story.links if link.rate_kbit), default=0
     )
     longest = sorted(link.delay for link in story.links)[1 - len(story.nodes) :]
-    rounds = max((MAX_ITEMS // each.credit for each in story.subscribers), default=0)
+    window = min((node.cache_items for node in story.nodes), default=1)
+    rounds = max((-(-most // min(each.credit, window)) for each in story.subscribers), default=0)
     return (applications + links + rounds * 2 * sum(longest)) * US
 
 
