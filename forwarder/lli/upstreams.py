@@ -552,12 +552,13 @@ class Upstreams:
         A downstream that has been told already waits, and so does this node.
         """
         for face, granted in entry.ranges.items():
-            is_untold = entry.told_first.get(face, 0) <= last or face in entry.untold
-            if granted.wanted <= last and is_untold:
+            is_new = entry.told_first.get(face, 0) <= last
+            if granted.wanted <= last and (is_new or face in entry.untold):
                 entry.told_first[face] = last + 1
                 entry.untold.discard(face)
                 wanted = granted.wanted
-                granted.skip(last + 1)
+                if is_new:  # else it has asked to wait, and need not ask again
+                    granted.skip(last + 1)
                 self._downstreams.send_state(entry, face, granted, wanted)
                 entry.ranges.settle(face)
                 self._downstreams.serve(entry, face, now)
