@@ -212,7 +212,8 @@ class Upstream:
         self._unanswered = False
         self._answered_once = False
         self._is_heard = False
-        self._went_back_to = self._back_until = 0  # the first item of the last rewind, and its time-out, ns
+        self._went_back = range(0)  # the items of the last rewind
+        self._back_until = 0  # its time-out, ns
         self._is_cut = False  # more has been asked for than is wanted, and the upstream may not know
         self._asked_at = 0
         self.granted_ms = 0
@@ -388,14 +389,15 @@ class Upstream:
 
     def go_back(self, first: int, most: int, now: int) -> list[Lli]:
         """Rewind, but not twice to the same item within a round trip: each brings a whole range."""
-        again = self._back_until if self._went_back_to <= first else 0
+        again = self._back_until if first in self._went_back else 0
         if self._asked_first <= first:
             again = max(again, self._answer_until())
         if now < again:
             self.back_at = again
             return []
-        self._went_back_to, self._back_until = first, now + self._rtt.timeout()
-        return self.rewind(first, most, now)
+        llis = self.rewind(first, most, now)
+        self._went_back, self._back_until = range(first, self.limit + 1), now + self._rtt.timeout()
+        return llis
 
     def rewind(self, first: int, most: int, now: int) -> list[Lli]:
         """Ask for items from `first` on, again or after all, at most so many."""
