@@ -30,6 +30,9 @@ _NOTIFY = component(KEYWORD, b"notify")
 _SYNC = component(KEYWORD, b"sync")
 _EXTEND = component(KEYWORD, b"extend")
 
+SYNC_ALL = from_uri("/ssb") + _SYNC
+"""The prefix of the sync group of all feeds: /ssb/32=sync."""
+
 
 def log_name(author: str) -> bytes:
     """Return the name of the feed of an author (`@...=.ed25519`): /ssb/logs/<id>."""

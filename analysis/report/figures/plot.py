@@ -62,6 +62,7 @@ _OWN_PLACES = (
     "tiny-isp",
     "link",
     "sync-log",
+    "sync-all",
 )
 """Layerings with a fixed index, and so one colour and dash on every page.
 
