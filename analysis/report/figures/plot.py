@@ -63,6 +63,7 @@ _OWN_PLACES = (
     "link",
     "sync-log",
     "sync-all",
+    "notify-each",
 )
 """Layerings with a fixed index, and so one colour and dash on every page.
 
