@@ -30,6 +30,12 @@ _NOTIFY = component(KEYWORD, b"notify")
 _SYNC = component(KEYWORD, b"sync")
 _EXTEND = component(KEYWORD, b"extend")
 
+CONSUMERS = from_uri("/ssb/consumers")
+"""The prefix of the routable prefixes of consumers that Interests notify one by one."""
+
+SYNC_ALL = from_uri("/ssb") + _SYNC
+"""The prefix of the sync group of all feeds: /ssb/32=sync."""
+
 
 def log_name(author: str) -> bytes:
     """Return the name of the feed of an author (`@...=.ed25519`): /ssb/logs/<id>."""
@@ -105,13 +111,15 @@ def metadata_name(feed: bytes) -> bytes:
     return feed + _METADATA
 
 
-def metadata_packet(feed: bytes, tip: int) -> bytes:
+def metadata_packet(feed: bytes, tip: int, suffix: bytes = b"") -> bytes:
     """Return the Data packet of a feed's metadata; `tip` is its newest item, 0 if there is none.
+
+    `suffix` is that of the question (ssb_over_ndn.layerings.pull.Question).
 
     As in NDN's Realtime Data Retrieval (NDN project wiki, "RDR"): the content is the Name to fetch, here
     that of the item, or the feed's while it has none; the version is the sequence number.
     """
-    name = metadata_name(feed) + component(VERSION, nni(tip)) + component(SEGMENT, nni(0))
+    name = metadata_name(feed) + suffix + component(VERSION, nni(tip)) + component(SEGMENT, nni(0))
     newest = item_name(feed, tip) if tip else feed
     return make_data(name, element(NAME, newest), freshness_ms=_METADATA_FRESHNESS_MS)
 

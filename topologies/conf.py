@@ -80,6 +80,8 @@ class _LinkKey(NamedTuple):
                 return cls(name, _time, "a number with ms, us or s, such as 10ms")
             case "packets":
                 return cls(name, _whole, f"a whole number of packets, at least {parameter.least:g}")
+            case "bytes":
+                return cls(name, _whole, parameter.wanted)
             case "%":
                 return cls(name, _number, f"a number {parameter.range}, in percent, without a sign")
             case "":

@@ -188,7 +188,7 @@ def _value(link: str, name: str, value: Any) -> Any:
     if name in LINK_PARAMETERS and LINK_PARAMETERS[name].choices:
         return str(value)
     number = _number(link, name, value)
-    return int(number) if name in LINK_PARAMETERS and LINK_PARAMETERS[name].unit == "packets" else number
+    return int(number) if name in LINK_PARAMETERS and LINK_PARAMETERS[name].is_whole else number
 
 
 def _speed(link: str, data: Mapping[str, Any]) -> float | None:

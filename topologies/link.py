@@ -123,6 +123,18 @@ class LinkParameters:
         idle=None,
         means="Packets that a queue takes, the one being sent included; beyond it frames are dropped.",
     )
+    mtu: int = parameter(
+        "MTU of each link",
+        "bytes",
+        default=1500,
+        least=256,
+        most=1500,
+        words="MTU of {} bytes",
+        means=(
+            "The largest IP packet. NDN's link service cuts larger packets into fragments (NDNLPv2), and TCP "
+            "makes smaller segments. It stays as it is in a run."
+        ),
+    )
 
     __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
 

@@ -164,6 +164,11 @@ class Topology:
         return self._hash
 
     @cached_property
+    def least_mtu(self) -> int:
+        """The smallest MTU of all links and media, bytes."""
+        return min((carrier.mtu for carrier in (*self.links, *self.media)), default=LinkParameters().mtu)
+
+    @cached_property
     def _hash(self) -> int:
         return hash((self.nodes, self.links, self.media))
 

@@ -50,7 +50,14 @@ class Parameter(NamedTuple):
             return f"one of {self.listed}"
         if self.unit == "packets":
             return f"at least {self.least:g} packet"
+        if self.is_whole:
+            return f"a whole number {self.range}"
         return self.range if self.most < math.inf else f"a finite number {self.range}"
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether its values are whole numbers."""
+        return self.unit in ("packets", "bytes")
 
     @property
     def listed(self) -> str:
@@ -69,7 +76,7 @@ class Parameter(NamedTuple):
             return bool(self.unset)
         if self.choices or isinstance(value, str):
             return value in self.choices
-        if math.isinf(value):
+        if not math.isfinite(value) or (self.is_whole and value != int(value)):
             return False
         return self.least < value <= self.most if self.is_above else self.least <= value <= self.most
 

@@ -160,6 +160,8 @@ PARAMETERS = {
     "longest_ms": Words("longest time between questions", "ms"),
     "heartbeat_ms": Words("heartbeat", "ms"),
     "periodic_ms": Words("time between sync Interests", "ms"),
+    "renewal_ms": Words("time between registrations", "ms"),
+    "vector_bytes": Words("largest state vector in a packet", "bytes"),
     "first_ms": Words("time until an announcement is repeated", "ms"),
     "suppression_ms": Words("suppression period", "ms"),
     "servers": Words("servers of the name service", "servers"),

@@ -20,14 +20,21 @@ class Question:
     After the third, repetitions are sent at irregular times: a forwarder whose other consumers send in step
     with this one could suppress every one of its repetitions.
 
+    Args:
+        feed: the feed's name.
+        rng: source of nonces.
+        lifetime_ms: InterestLifetime.
+        suffix: components after the metadata's name, of a question that others do not share.
+
     Attributes:
         is_open: whether the request is pending.
         asked_at: time of the first Interest, ns.
         timeout: the retransmission time-out.
     """
 
-    def __init__(self, feed: bytes, *, rng: Random, lifetime_ms: int) -> None:
+    def __init__(self, feed: bytes, *, rng: Random, lifetime_ms: int, suffix: bytes = b"") -> None:
         self._feed = feed
+        self._suffix = suffix
         self._rng = rng
         self._lifetime_ms = lifetime_ms
         self._repetitions = 0
@@ -69,7 +76,7 @@ class Question:
         irregularity = self._rng.uniform(0.75, 1.25) if self._repetitions > 2 else 1
         self._due = now + round(self.timeout.length * irregularity)
         return make_interest(
-            metadata_name(self._feed),
+            metadata_name(self._feed) + self._suffix,
             can_be_prefix=True,
             must_be_fresh=True,
             nonce=self._rng.getrandbits(32),

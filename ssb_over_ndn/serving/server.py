@@ -28,6 +28,9 @@ class Announcer(Outputs):
     def wake(self, now: int) -> None:
         """Process a deadline."""
 
+    def stop(self) -> None:
+        """End."""
+
 
 class FeedServer:
     """Serves a feed, the same for every layering.
@@ -63,6 +66,8 @@ class FeedServer:
 
     def end_announcing(self) -> None:
         """Stop announcing."""
+        if self._announcer is not None:
+            self._announcer.stop()
         self._announcer = None
 
     def on_interest(self, interest: Interest, now: int) -> None:

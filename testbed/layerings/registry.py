@@ -11,8 +11,10 @@ from testbed.layerings.kinds.ladder import RUNGS
 from testbed.layerings.kinds.link import LINK
 from testbed.layerings.kinds.ndn import NDN_LAYERINGS, PLAIN_NDN
 from testbed.layerings.kinds.ndn_over_ssb import NDN_OVER_SSB
+from testbed.layerings.kinds.notify_each import NOTIFY_EACH_LAYERING
 from testbed.layerings.kinds.social import SOCIAL_LAYERINGS
 from testbed.layerings.kinds.ssb import SSB
+from testbed.layerings.kinds.sync_all import SYNC_ALL_LAYERING
 from testbed.layerings.nodes.node import Layering
 from testbed.layerings.tiny.common_set import TINY_LAYERINGS
 from testbed.layerings.tiny.isp import TINY_ISP
@@ -38,6 +40,8 @@ def _load(point: EntryPoint) -> Layering:
 
 _OWN: dict[str, Layering] = {
     **NDN_LAYERINGS,
+    "notify-each": NOTIFY_EACH_LAYERING,
+    "sync-all": SYNC_ALL_LAYERING,
     "link": LINK,
     "ndn": PLAIN_NDN,
     **SOCIAL_LAYERINGS,

@@ -532,13 +532,15 @@ class Change(Section):
         for name, value in (self.set or {}).items():
             if name not in LINK_PARAMETERS:
                 raise TopologyError(f"link {link}: it has no {name}; it has {', '.join(LINK_PARAMETERS)}")
+            if name == "mtu":  # faces and connections have taken it over
+                raise TopologyError(f"link {link}: its mtu stays as it is in a run")
             wanted = str if LINK_PARAMETERS[name].choices else float
             if not isinstance(value, wanted):
                 raise TopologyError(
                     f"link {link}: {name} must be {LINK_PARAMETERS[name].wanted}, not {value!r}"
                 )
         whole = {
-            name: int(value) if LINK_PARAMETERS[name].unit == "packets" else value
+            name: int(value) if LINK_PARAMETERS[name].is_whole else value
             for name, value in (self.set or {}).items()
         }
         return replace(link, **whole)  # type: ignore[arg-type]

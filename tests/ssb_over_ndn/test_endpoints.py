@@ -19,7 +19,7 @@ from ssb_over_ndn.following.subscriber import Subscriber
 from ssb_over_ndn.following.subscriptions import Subscription
 from ssb_over_ndn.layerings.notify import Notifier
 from ssb_over_ndn.layerings.persistent import Pusher
-from ssb_over_ndn.layerings.sync import Member
+from ssb_over_ndn.layerings.sync import FeedMember
 from ssb_over_ndn.naming import (
     hash_name,
     log_name,
@@ -87,7 +87,7 @@ def test_only_what_is_retained_is_served() -> None:
 @st.composite
 def any_bytes(draw: st.DrawFn) -> bytes:
     """Bytes, and packets that endpoints know, changed here and there."""
-    member = Member(NAME, rng=Random(1), periodic_ms=1000, suppression_ms=100)
+    member = FeedMember(NAME, rng=Random(1), periodic_ms=1000, suppression_ms=100)
     member.published(7, 3, 0)
     kinds = [
         b"",

@@ -11,7 +11,9 @@ from topologies.link import LINK_PARAMETERS, LinkParameters
 from topologies.model import Link, TopologyError
 from topologies.pipe import Pipe, netem, pipe_rng
 
-OTHER = {name: "normal" if each.choices else 7 for name, each in LINK_PARAMETERS.items()}
+OTHER = {
+    name: "normal" if each.choices else max(7, int(each.least)) for name, each in LINK_PARAMETERS.items()
+}
 """A value for each that is not the default's."""
 
 BESIDE = {"loss_bad_percent": {"loss_burst": 5}, "loss_good_percent": {"loss_burst": 5, "loss_percent": 9}}
@@ -24,7 +26,7 @@ def fate(link: Link) -> list[tuple[int, ...]]:
     return [pipe.send(n * 10_000, bytes(1000)) for n in range(200)]
 
 
-@pytest.mark.parametrize("name", LINK_PARAMETERS)
+@pytest.mark.parametrize("name", sorted({*LINK_PARAMETERS} - {"mtu"}))  # it matters to who sends
 def test_a_parameter_matters_to_frames_and_netem(name: str) -> None:
     """Beside a rate, which makes a queue, and a delay, which jitter varies."""
     plain = Link(

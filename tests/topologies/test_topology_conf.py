@@ -141,7 +141,7 @@ LOSS = "loss must be a number from 0 to 100, in percent, without a sign"
 LINK = "a link must be written `a:b key=value ...`"
 KEYS = (
     "bw, delay, jitter, jitter_distribution, loss, loss_burst, loss_bad, loss_good, reorder, duplicate,"
-    " max_queue_size"
+    " max_queue_size, mtu"
 )
 QUEUE = "max_queue_size must be a whole number of packets, at least 1"
 
@@ -165,6 +165,7 @@ QUEUE = "max_queue_size must be a whole number of packets, at least 1"
         ("duplicate=101", f"a:b duplicate=101: {LOSS.replace('loss', 'duplicate')}"),
         ("max_queue_size=0", f"a:b max_queue_size=0: {QUEUE}"),
         ("max_queue_size=1.5", f"a:b max_queue_size=1.5: {QUEUE}"),
+        ("mtu=9000", "a:b mtu=9000: mtu must be a whole number from 256 to 1,500"),
         ("max_queue_size=1_0", f"a:b max_queue_size=1_0: {QUEUE}"),
         (
             "dely=10ms",

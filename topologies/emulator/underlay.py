@@ -3,7 +3,8 @@
 Every node forwards IPv4 along the paths of topologies.routing, so that a program can reach any node by its
 address, and each link on the way carries the packet. Of several equal paths a flow takes one, by a hash of
 its addresses, protocol and ports, like Linux (with another hash). There is no ICMP: a packet without a route,
-or with an expired time to live, is dropped and counted. Nothing is fragmented.
+or with an expired time to live, is dropped and counted. Nothing is fragmented: TCP's segments fit the
+smallest MTU of the network, which path MTU discovery would find on a path with that link.
 """
 
 from collections import Counter
@@ -16,6 +17,7 @@ from zlib import crc32
 from base.endpoint import Address, DatagramPort, Endpoint, Program, StreamEndpoint, StreamPort
 from captures.layers.frames import ETHERNET_HEADER, IPV4_HEADER, UDP_HEADER, ipv4_frame, udp_datagram
 from topologies.emulator.streams import Streams
+from topologies.emulator.tcp.settings import Settings
 from topologies.emulator.tcp.stack import Stack
 from topologies.model import Hop, Topology
 from topologies.routing import BY_DELAY, Routing, equal_routes
@@ -103,7 +105,7 @@ class Station:
         own = [interface.ipv4 for interface in topology.interfaces if interface.node == node]
         self._own = frozenset((self._address, *own))
         self._owners = _owners(topology)
-        self._stack = Stack((self._address, *own), rng)
+        self._stack = Stack((self._address, *own), rng, Settings(mtu=topology.least_mtu))
         self._streams = Streams(self._stack)
         self._ports: dict[int, tuple[Endpoint, int]] = {}
         self._out: list[Outgoing] = []

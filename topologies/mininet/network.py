@@ -229,8 +229,9 @@ class MininetNetwork:
         commands = []
         for interface in self._interfaces:
             name, netns = interface.name, self._namespaces[interface.node].path
+            mtu = self._topology.carrier(interface).mtu
             commands.append(
-                f"link add name {name} type veth peer name {name}"
+                f"link add name {name} mtu {mtu} type veth peer name {name} mtu {mtu}"
                 f" address {_text(interface.mac)} netns {netns}"
             )
             commands.append(f"link set dev {name} up")

@@ -62,6 +62,8 @@ _OWN_PLACES = (
     "tiny-isp",
     "link",
     "sync-log",
+    "sync-all",
+    "notify-each",
 )
 """Layerings with a fixed index, and so one colour and dash on every page.
 

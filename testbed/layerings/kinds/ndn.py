@@ -149,7 +149,7 @@ def _notifier(feed: bytes, rng: Random, parameters: Mapping[str, int]) -> Announ
 
 
 def _sync_announcer(feed: bytes, rng: Random, parameters: Mapping[str, int]) -> Announcer:
-    return sync.Member(
+    return sync.FeedMember(
         feed,
         rng=rng,
         periodic_ms=parameters["periodic_ms"],

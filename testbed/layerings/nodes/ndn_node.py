@@ -63,6 +63,21 @@ class Multicast(NamedTuple):
     among_all: bool
 
 
+class MulticastTree(NamedTuple):
+    """The routes of Interests to several nodes.
+
+    Attributes:
+        prefix: of the Interests' names.
+        leaves, roots: nodes: routes lead from each root to all leaves,
+        among_all: and from each leaf to the others and the roots.
+    """
+
+    prefix: bytes
+    leaves: Sequence[str]
+    roots: Sequence[str]
+    among_all: bool
+
+
 class RouteChanges:
     """Changes announced to a node by a routing protocol: routes added, removed, or with another cost.
 
@@ -160,16 +175,16 @@ class NdnNode:
         self._rng = Random(f"{context.seed} {context.layering} {context.name}{restart}")
         self._applications: list[Reporter] = []
         self.host = Host(self._forwarder(), FIRST_FACE)
-        faces = {
-            self.host.add_link(rate_mbit=context.network.links[interface.link].bw_mbit): interface
-            for interface in context.network.link_ends
-            if interface.node == context.name
-        }
+        faces = {}
+        for interface in context.network.link_ends:
+            if interface.node == context.name:
+                link = context.network.links[interface.link]
+                faces[self.host.add_link(link.mtu, link.bw_mbit)] = interface
         self.programs = [Program(self.host, {face: LinkPort(interface) for face, interface in faces.items()})]
         self._face_toward = {interface.peer: face for face, interface in faces.items()}
         self._over_links: dict[tuple[bytes, int], int] = {}  # routes, by prefix and face, with their costs
         self._sources: list[tuple[tuple[bytes, ...], dict[str, int]]] = []  # prefixes, and their next hops
-        self._multicasts: list[tuple[Feed, dict[str, int]]] = []
+        self._multicasts: list[MulticastTree] = []
         self._idle = self._workload.idle
         self._to_idle: dict[str, dict[int, int]] = {}  # home of idle feeds -> faces that lead there, costs
         self._route_changes = RouteChanges()
@@ -189,8 +204,8 @@ class NdnNode:
         for prefixes, sources in self._sources:
             for peer, cost in ways(network, self.name, sources, routing).items():
                 self._lead(prefixes, peer, cost)
-        for feed, sources in self._multicasts:
-            self._lead_multicast(feed, sources, network, routing)
+        for multicast in self._multicasts:
+            self._lead_multicast(multicast, network, routing)
         fib = self.host.forwarder.fib
         changes = self._route_changes
         for prefix, face in before.keys() - self._over_links.keys():
@@ -355,19 +370,16 @@ class NdnNode:
             self._route((prefix,), self._follower)
         if multicast.among_all and published is not None:
             self._route((prefix,), published)
-        self._multicasts.append((feed, sources))
+        self._multicasts.append(
+            MulticastTree(prefix, self._workload.followers(feed), tuple(sources), multicast.among_all)
+        )
 
-    def _lead_multicast(
-        self, feed: Feed, sources: Iterable[str], network: Topology, routing: Routing
-    ) -> None:
-        multicast = self._layering.multicast
-        assert multicast is not None
-        prefix = multicast.prefix(log_name(feed.key))
-        for child, parent in tree(network, self._workload.followers(feed), sources, routing):
+    def _lead_multicast(self, multicast: MulticastTree, network: Topology, routing: Routing) -> None:
+        for child, parent in tree(network, multicast.leaves, multicast.roots, routing):
             if parent == self.name:
-                self._lead((prefix,), child)
+                self._lead((multicast.prefix,), child)
             elif child == self.name and multicast.among_all:
-                self._lead((prefix,), parent)
+                self._lead((multicast.prefix,), parent)
 
     def take_events(self) -> list[dict[str, Any]]:
         """Return the applications' events since the last call, as rows of events.jsonl."""

@@ -15,6 +15,7 @@ from typing import Any, Final
 from base.endpoint import NDN_PORT, Program
 from base.key_log import Secret
 from forwarder.daemon.datasets import Client, DatasetError, Unanswered, snapshot
+from forwarder.links.link import UDP_IPV4_HEADERS
 from forwarder.management.parameters import ControlParameters
 from forwarder.tables.face import Persistency
 from forwarder.tables.rib import Origin
@@ -146,6 +147,7 @@ class ForwarderNode:
         self.state = AppState()
         self.programs: list[Program] = []
         self._twin = NdnNode(context, layering)  # never run: it has the desired configuration
+        self._links = context.network.links
         self._ends = {end.peer: end for end in context.network.link_ends if end.node == context.name}
         self._faces: dict[str, int] = {}  # by neighbour
         self._routes: dict[str, dict[str, int]] = {}
@@ -159,7 +161,9 @@ class ForwarderNode:
         self._client = managed_client(path, check)
         for peer, end in self._ends.items():
             wanted = ControlParameters(
-                uri=f"udp4://{end.peer_ipv4}:{NDN_PORT}", persistency=Persistency.PERMANENT, mtu=_MTU
+                uri=f"udp4://{end.peer_ipv4}:{NDN_PORT}",
+                persistency=Persistency.PERMANENT,
+                mtu=self._links[end.link].mtu - UDP_IPV4_HEADERS,
             )
             made = self._command("faces/create", wanted, {_OK, _EXISTS})
             if made.face is None:
