@@ -20,8 +20,8 @@ _SLACK_NS = 1_000_000
 
 
 class Crossing(NamedTuple):
-    """A packet on a link: its sender and receiver, times sent and received in ns (None if lost), kind, what it
-    is about, feed, and item; of an LLI also its credit; the connection, if it is of one.
+    """A packet on a link: its ends, times sent and received in ns (None if lost), kind, what it is about,
+    feed, and item; of an LLI also its credit; the connection, if it is of one.
     """
 
     sender: str
@@ -97,7 +97,7 @@ def causes(
 ) -> list[int]:
     """Return the cause of each packet, by its number; packets are in order of `sent`.
 
-    `events` are the application's, with time, node, event, feed and seq. `is_exact`: of virtual time, in which
+    `events` are the applications', with time, node, event, feed and seq. `is_exact`: in virtual time, where
     an effect has its cause's time.
     """
     nodes: defaultdict[str, _Node] = defaultdict(_Node)

@@ -24,6 +24,8 @@ _OTHERS = {
     "hello": "Hello: tells the neighbour of its feeds, and that it lives",
     "other": "of no known protocol",
 }
+_WORDS = {"segment": "TCP segment", "hello": "Hello", "other": "packet"}
+_WORDS |= {f"{protocol.name} {ITEM}": "item" for protocol in framed()}
 _HIDDEN = {
     "layering",
     "interface",
@@ -55,7 +57,7 @@ class Packets(NamedTuple):
 
 
 def kinds() -> dict[str, tuple[str, str]]:
-    """Return name and colour of each kind of packet; a segment's is that of the message which it completes."""
+    """Return name and colour of each kind of packet; a segment has those of the message it completes."""
     looks = dict(kind_looks())
     for protocol in framed():
         for place, (kind, title) in enumerate(protocol.kinds.items()):
@@ -73,7 +75,8 @@ def reason_texts() -> Rows:
     own |= {kind: title for protocol in in_datagrams() for kind, title in protocol.kinds.items()}
     told = [{"key": key, "kind": kind, "text": text} for key, (kind, text) in WHY.items()]
     return told + [
-        {"key": key, "kind": key, "text": text, "words": kinds()[key][0]} for key, text in own.items()
+        {"key": key, "kind": key, "text": text, "words": _WORDS.get(key, key.replace("_", " "))}
+        for key, text in own.items()
     ]
 
 

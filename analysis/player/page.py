@@ -5,7 +5,7 @@ that any time can be shown from one window and those with packets still on their
 """
 
 import json
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -114,10 +114,10 @@ def layering_data(given: Inputs) -> tuple[Spec, list[list[tuple[str, Spec]]]]:
     firsts = [bisect_left(times, begin) for begin in begins] + [len(times)]
     until = [sent + abs(took) * 2 for sent, took in zip(times, moving.columns["d"], strict=True)]
     back, flying = [], 0
-    for first, begin in zip(firsts, begins, strict=False):
+    for k, (first, begin) in enumerate(zip(firsts, begins, strict=False)):
         while flying < first and until[flying] < begin:
             flying += 1
-        back.append(max(k for k, low in enumerate(firsts[:-1]) if low <= flying))
+        back.append(min(k, bisect_right(firsts, flying) - 1))
     parts = []
     held: dict[tuple[str, str, str], Change] = {}
     place = 0

@@ -3,6 +3,7 @@
 /* The run behind the page. Each layering's packets and tables lie in windows of time, which are decompressed when
    they are needed; times are ns from the run's start. */
 const MOST_WINDOWS = 24; // kept decompressed, of each layering
+const STEADY = ["counter", "route"]; // tables that are sampled, or do not change
 
 /* The number of ascending values that are at most `limit`. */
 function countUntil(values, limit) {
@@ -22,7 +23,7 @@ function summed(deltas, begin) {
 
 class Layering {
   constructor(name, place, index) {
-    Object.assign(this, index, { name, place, windows: new Map(), texts: new Map() });
+    Object.assign(this, index, { name, place, windows: new Map(), texts: new Map(), needed: [0, 0] });
   }
 
   windowAt(time) {
@@ -34,7 +35,6 @@ class Layering {
     if (!this.windows.has(k)) {
       const raw = JSON.parse(await unpack(`w-${this.place}-${k}`));
       this.windows.set(k, this.#prepared(raw, k));
-      if (this.windows.size > MOST_WINDOWS) this.windows.delete(this.windows.keys().next().value);
     }
     return this.windows.get(k);
   }
@@ -54,8 +54,19 @@ class Layering {
   /* Open all that it takes to show a time, and what follows. */
   async need(time) {
     const k = this.windowAt(time);
+    this.needed = [this.back[k], k + 1];
     for (let each = this.back[k]; each <= k; each += 1) await this.open(each);
     if (k + 1 < this.begins.length) this.open(k + 1);
+    this.#forget();
+  }
+
+  /* Forget the windows that were opened first and are not needed now. */
+  #forget() {
+    const [low, high] = this.needed;
+    for (const k of this.windows.keys()) {
+      if (this.windows.size <= MOST_WINDOWS) return;
+      if (k < low || k > high) this.windows.delete(k);
+    }
   }
 
   packetIn(window, place) {
@@ -112,7 +123,7 @@ class Layering {
     for (const place of own.moves) {
       if (t[place] > time) break;
       const [, table, key] = window.cells[c[place]];
-      if (table !== "counter") changed = t[place];
+      if (!STEADY.includes(table)) changed = t[place];
       rows.set(c[place], { table, key, value: v[place], since: t[place], feed: window.feeds[c[place]] });
     }
     return { rows: [...rows.values()].filter(({ value, since }) => value !== null || since === changed), changed };
@@ -125,7 +136,7 @@ class Layering {
     const changed = new Set();
     for (let place = countUntil(t, after); place < t.length && t[place] <= until; place += 1) {
       const [node, table] = window.cells[c[place]];
-      if (table !== "counter") changed.add(node);
+      if (!STEADY.includes(table)) changed.add(node);
     }
     const events = window.e.filter(([time]) => time > after && time <= until);
     return { changed, events };
@@ -147,7 +158,7 @@ class Layering {
       const { t, c, v } = window.moves;
       for (let place = 0; place < t.length; place += 1) {
         const [node, table, key] = window.cells[c[place]];
-        if (table !== "counter" && filter.takes(node, window.feeds[c[place]], 0)) {
+        if (!STEADY.includes(table) && filter.takes(node, window.feeds[c[place]], 0)) {
           yield { time: t[place], type: "state", node, table, key, value: v[place] };
         }
       }
@@ -172,6 +183,7 @@ class Layering {
         if (!isBeyond || (best !== null && direction * (event.time - best.time) > 0)) continue;
         best = best?.time === event.time ? { ...best, alike: best.alike + 1 } : { ...event, alike: 0 };
       }
+      this.#forget();
     }
     return best && { ...best, layering: this };
   }

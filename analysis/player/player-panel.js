@@ -104,7 +104,7 @@ function cellText(column, value) {
 /* The panel of a node: its tables at a time, and what has just changed in them. */
 function nodePanel(layering, node, time) {
   const { rows, changed } = layering.state(node, time);
-  const fresh = (row) => row.since === changed && row.table !== "counter";
+  const fresh = (row) => row.since === changed && !STEADY.includes(row.table);
   const parts = [
     element("h2", {}, `${node}, ${layering.name}`),
     element("p", {}, changed === null ? `At ${seconds(time)}.`

@@ -89,9 +89,9 @@ function drawMark(pane, packet, time) {
 function drawPane(layering, time) {
   const pane = player.panes.get(layering.name);
   const chosen = filter();
-  const flying = layering.flying(time).filter(chosen.takesPacket);
+  const flying = layering.flying(time).filter(chosen.takesPacket).sort((a, b) => a.isLost - b.isLost);
   pane.marks.replaceChildren();
-  for (const packet of flying.slice(0, MOST_MARKS)) drawMark(pane, packet, time);
+  for (const packet of flying.slice(-MOST_MARKS)) drawMark(pane, packet, time);
   const { changed, events } = layering.recent(time - PULSE_S * player.speed * 1e6, time);
   const at = new Set(events.filter(([, , event]) => event === "delivered").map(([, node]) => page.data.drawn[node]));
   const moved = new Set([...changed].map((node) => page.data.drawn[node]));
