@@ -228,13 +228,16 @@ def _links(given: Inputs) -> Iterator[Change]:
 
 
 def _counters(given: Inputs) -> Iterator[Change]:
-    last: dict[tuple[str, str], Value] = {}
+    last: defaultdict[str, dict[str, Value]] = defaultdict(dict)
     for row in given.lines("counters"):
         time, node = row.pop("time"), row.pop("node")
-        for key, value in {SAMPLED: round((time - given.start) / 1e9, 6), **dict(_flat(row))}.items():
-            if last.get((node, key)) != (value,):
-                last[node, key] = (value,)
-                yield Change(time, node, "counter", key, (value,))
+        own: dict[str, Value] = {SAMPLED: (round((time - given.start) / 1e9, 6),)}
+        own |= {key: (value,) for key, value in _flat(row)}
+        for key in dict.fromkeys([*last[node], *own]):
+            value = own.get(key)
+            if last[node].get(key) != value:
+                yield Change(time, node, "counter", key, value)
+        last[node] = own
 
 
 def _flat(row: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
