@@ -75,13 +75,14 @@ async function packetPanel(packet, goTo) {
   const mended = repair >= 0 ? await layering.packet(repair) : null;
   const layered = ["eth_bytes", "ip_bytes", "udp_bytes", "carried_bytes", "lp_bytes", "ndn_bytes"];
   const rows = Object.entries(fields).filter(([name]) => !layered.includes(name));
+  const isLostItem = packet.isLost && packet.family === "data" && packet.seq > 0;
   const fate = packet.isLost ? "lost on the way" : `arrived ${milliseconds(packet.took)} later, at ${seconds(packet.sent + packet.took)}`;
   return [
     element("h2", {}, titleOf(packet)),
     element("p", {}, `${layering.name}: ${placesOf(packet)}, sent at ${seconds(packet.sent)}, ${fate}.`),
     element("p", {}, `Why: ${packet.reason}.`),
-    packet.isLost && packet.seq ? element("h3", {}, "Who repaired it") : null,
-    packet.isLost && packet.seq ? element("p", {}, mended === null ? "The item did not come by another packet." : packetButton(mended, goTo)) : null,
+    isLostItem ? element("h3", {}, "Who repaired it") : null,
+    isLostItem ? element("p", {}, mended === null ? "The item did not come by another packet." : packetButton(mended, goTo)) : null,
     element("h3", {}, "Caused by"),
     element("p", {}, cause === null ? NO_PACKET[packet.cause] : packetButton(cause, goTo)),
     element("h3", {}, "Has caused"),

@@ -27,7 +27,8 @@ function filter() {
   return {
     event, kind: kind === "" ? -1 : Number(kind), takes,
     takesPacket: ({ a, b, feed: of, seq, kind: own, family, packets, place }) => {
-      const isLli = family === "lli" && packets.c[place] > 0; // its item is the first of a range
+      // An LLI is about a range of items; its loss is not theirs.
+      const isLli = family === "lli" && packets.c[place] > 0 && event !== "loss";
       const isItem = item === "" || (isLli ? seq <= Number(item) && Number(item) < seq + packets.c[place] : seq === Number(item));
       return isItem && (kind === "" || own === Number(kind)) && (feed === "" || of === Number(feed))
         && (node === "" || page.data.nodes[a] === node || page.data.nodes[b] === node);
