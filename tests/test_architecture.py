@@ -28,7 +28,7 @@ ANALYSIS = layered(
     "analysis",
     *("decode/protocols", "decode", "run", "spark", "columns", "tables", "pit", "pit/windows"),
     *("metrics", "metrics/run", "metrics/captures", "live"),
-    *("report/words", "report/figures", "report", "pipelines", "export"),
+    *("report/words", "report/figures", "report", "player", "pipelines", "export"),
 )
 TESTBED = layered(
     "testbed",

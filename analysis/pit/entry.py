@@ -4,6 +4,7 @@ The rules are in analysis/pit/model.py, which finds a packet's entries. The two 
 analysis/pit/classic.py and analysis/pit/feed.py.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from analysis.packet_schema import FOREVER
@@ -92,9 +93,13 @@ class Interval(NamedTuple):
 
 
 class Ledger:
-    """Changes of one table. Those of one time are one step; steps that change nothing are dropped."""
+    """Changes of one table. Those of one time are one step; steps that change nothing are dropped.
 
-    def __init__(self) -> None:
+    `watch` is called with the time (ns) and the entry whenever an entry may have changed.
+    """
+
+    def __init__(self, watch: "Callable[[int, Entry], None] | None" = None) -> None:
+        self.watch = watch
         self._sums = [0] * 6
         self._steps: list[list[int]] = []
         self.is_shut = False
@@ -164,6 +169,8 @@ class Entry:
     def record(self, now: int) -> None:
         """Record the entry's current state."""
         self._set(now, self.state_size())
+        if self._ledger.watch is not None:
+            self._ledger.watch(now, self)
 
     def close(self, now: int, outcome: str) -> Interval:
         """End the entry."""
@@ -171,6 +178,8 @@ class Entry:
         if self.kind == "classic" and outcome == "expired" and self._held[0]:
             self._ledger.change(now, 0, 0, 0, 0, 0, 1)
         self._set(now, (0, 0, 0))
+        if self._ledger.watch is not None:
+            self._ledger.watch(now, self)
         return Interval(
             self.kind,
             self.name,

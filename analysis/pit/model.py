@@ -102,6 +102,7 @@ Not in packets: the Data's digest (any Data of the name count as the requested o
 forwarder suppressed towards every face.
 """
 
+from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import cast
 
@@ -126,10 +127,11 @@ class PitModel:
     """The PIT of one node; see the module's text.
 
     Pass the node's packets in order; each call returns the intervals of the entries ended by then. finish()
-    returns the rest. take_steps() returns the changes of the table.
+    returns the rest. take_steps() returns the changes of the table. `watch` sees each change of an entry
+    (analysis.pit.entry.Ledger).
     """
 
-    def __init__(self) -> None:
+    def __init__(self, watch: Callable[[int, Entry], None] | None = None) -> None:
         self._classic: dict[Key, ClassicEntry] = {}
         self._by_digest: dict[str, dict[Key, None]] = {}  # Data's name -> keys that end with a digest of it
         self._prefixes = 0  # entries with CanBePrefix
@@ -138,7 +140,7 @@ class PitModel:
         self._timers: list[tuple[int, int, Entry]] = []
         self._timers_set = 0
         self._closed: list[Interval] = []
-        self._ledger = Ledger()
+        self._ledger = Ledger(watch)
         self._now = -FOREVER
         self._late = "expired"  # outcome of entries that expire
 

@@ -41,20 +41,22 @@ def page(
     *,
     scripts: Sequence[str] = SCRIPTS,
     package: str | None = None,
+    has_plots: bool = True,
     **context: Any,
 ) -> str:
     """Return a page from a template of `static`, or of another `package`, with figures and other `data` for
-    its scripts.
+    its scripts, which are files of either.
 
     Plotly and the data are compressed: together they are most of a page's bytes, at a quarter of their size.
+    Without `has_plots` there is no Plotly.
     """
     return (
         environment(package)
         .get_template(template)
         .render(
             css=resource("page.css"),
-            scripts=[resource(name) for name in scripts],
-            plotly=_packed_plotly(),
+            scripts=[resource(name, package) for name in scripts],
+            plotly=_packed_plotly() if has_plots else "",
             data=packed(
                 _json(
                     {
@@ -111,9 +113,12 @@ def headings(body: str) -> list[tuple[str, str]]:
     return re.findall(r'<details class="part" id="([^"]+)">\s*<summary><h2>(.*?)</h2>', body)
 
 
-def resource(name: str) -> str:
-    """Return the text of a file of `static`."""
-    return files("analysis.report").joinpath("static", name).read_text(encoding="utf-8")
+def resource(name: str, package: str | None = None) -> str:
+    """Return the text of a file of `static`, or else of a `package`."""
+    own = files("analysis.report").joinpath("static", name)
+    if package is not None and not own.is_file():
+        own = files(package).joinpath(name)
+    return own.read_text(encoding="utf-8")
 
 
 def _json(value: Any) -> str:

@@ -18,6 +18,7 @@ from pyspark.sql.types import BooleanType, DataType, LongType, StringType, Struc
 
 from analysis.columns.quantiles import quantile_function
 from analysis.columns.slices import slice_of, with_span
+from analysis.decode.protocols.registry import in_datagrams
 from analysis.packet_schema import NOTICES
 from analysis.run.context import Cases
 from analysis.run.manifest import Link, Medium
@@ -133,7 +134,8 @@ def transits(packets: DataFrame, messages: DataFrame, ends: DataFrame, *, here: 
     `here` is analysis.spark.parallel.by_group's.
     """
     is_idle = F.col("kind").isin(*NOTICES) & (F.col("frag_count") == 1)
-    is_frame = F.col("kind").isin("other", "segment")
+    of_datagrams = (kind for protocol in in_datagrams() for kind in protocol.kinds)
+    is_frame = F.col("kind").isin("other", "segment", *of_datagrams)
     said = ("src", "src_port", "dst", "dst_port", "tcp_seq", "tcp_ack", "tcp_flags")
     # All other packets are in messages, reassembled.
     single = packets.where(is_idle | is_frame).withColumn("flow", F.when(is_frame, F.concat_ws(" ", *said)))

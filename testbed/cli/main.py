@@ -37,6 +37,7 @@ _PLACES = {
     "model": "testbed.cli.model:model",
     "new": "testbed.cli.runs.new:new",
     "open": "testbed.cli.runs.artifact:open_",
+    "play": "testbed.cli.runs.play:play",
     "report": "testbed.cli.runs.report:report",
     "rerun": "testbed.cli.runs.artifact:rerun",
     "run": "testbed.cli.runs.run:run",

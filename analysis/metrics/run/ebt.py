@@ -59,15 +59,11 @@ def ebt(
     analysis.decode.connections.CONNECTIONS; `spans` are of runs, by layering.
     """
     totals: dict[_Connection, dict[str, int]] = {}
-    steps: defaultdict[_Connection, dict[int, tuple[int, int]]] = defaultdict(dict)
     for row in sorted(notes_sent, key=itemgetter("time", "note")):
         connection = _connection(row)
         before = totals.get(connection, {"switched": 0})["switched"]
         totals[connection] = {name: row[name] for name in MODES} | {"switched": before + row["switched"]}
-        steps[connection][row["time"]] = row["eager"], row["lazy"]
-    for connection, closed in _closings(connections):
-        if connection in steps:
-            steps[connection][closed] = 0, 0
+    steps = modes(notes_sent, connections)
     messages = {_connection(row): {name: row[name] for name in ("messages", "again")} for row in received}
     nothing = {"messages": 0, "again": 0}
     rows: dict[str, Rows] = {name: [] for name in TABLES}
@@ -76,6 +72,19 @@ def ebt(
         rows["ebt_connections"].append(labels | totals[connection] | messages.get(connection, nothing))
         rows["ebt_modes"] += [labels | row for row in _means(steps[connection], spans[connection[0]])]
     return {name: pa.Table.from_pylist(rows[name], schema) for name, schema in TABLES.items()}
+
+
+def modes(notes_sent: Rows, connections: Rows) -> dict[_Connection, dict[int, tuple[int, int]]]:
+    """Return for each (layering, node, peer) the numbers of feeds eager and lazy from each time (ns) on, in
+    order. The arguments are those of ebt(); no feed is either once the last connection of the two is closed.
+    """
+    steps: defaultdict[_Connection, dict[int, tuple[int, int]]] = defaultdict(dict)
+    for row in sorted(notes_sent, key=itemgetter("time", "note")):
+        steps[_connection(row)][row["time"]] = row["eager"], row["lazy"]
+    for connection, closed in _closings(connections):
+        if connection in steps:
+            steps[connection][closed] = 0, 0
+    return {connection: dict(sorted(own.items())) for connection, own in steps.items()}
 
 
 def _connection(row: Mapping[str, Any]) -> _Connection:

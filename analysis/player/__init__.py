@@ -1,0 +1,1 @@
+"""The player of a run: packets and tables over time, as a page."""
