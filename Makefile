@@ -105,9 +105,11 @@ install = if [ -x $(BIN)/uv ] && ! $(BIN)/pip config list | grep -q '[.]index-ur
 	$(BIN)/uv pip install --quiet --system-certs --python $(BIN)/python --editable $(1); else false; fi || \
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable $(1)
 
+# In a variable, as a comma would end the argument.
+EXTRAS := testbed,sail
 $(STAMPS)/run: $(STAMPS)/venv pyproject.toml
 	@echo "installing feednet and its libraries (Spark is large; once)"
-	@$(call install,'.[testbed,sail]')
+	@$(call install,'.[$(EXTRAS)]')
 	@touch $@
 
 $(STAMPS)/dev: $(STAMPS)/venv pyproject.toml

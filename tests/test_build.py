@@ -60,3 +60,13 @@ def test_the_source_tree_holds_nothing_compiled() -> None:
     left = {path.relative_to(ROOT).as_posix() for path in found if path.suffix in (".c", ".so")}
     left |= {path.name for path in ROOT.iterdir() if path.suffix in (".c", ".so")}
     assert left == {"testbed/bench/echo.c"}
+
+
+@pytest.mark.parametrize("target", ["demo", "test", "test-slow", "docs", "bench", "fuzz", "soak", "pictures"])
+def test_every_recipe_of_the_makefile_is_a_program_of_the_shell(target: str) -> None:
+    """A comma in an argument of a macro once cut `make demo` short."""
+    wanted = ["make", "--dry-run", "--always-make", target]
+    said = subprocess.run(wanted, cwd=ROOT, capture_output=True, text=True, check=True)
+    recipes = "\n".join(line for line in said.stdout.splitlines() if not line.startswith("make["))
+    checked = subprocess.run(["sh", "-n"], input=recipes, capture_output=True, text=True, check=False)
+    assert checked.returncode == 0, checked.stderr

@@ -21,7 +21,7 @@ from testbed.experiment import run as running
 from testbed.experiment.platform import EMULATED
 from testbed.layerings.registry import LAYERINGS
 from testbed.scenario import workload
-from testbed.scenario.reader import load
+from testbed.scenario.reader import available, load
 
 
 def completed(*words: str, shell: str = "bash") -> list[str]:
@@ -195,9 +195,10 @@ def test_what_is_expected_is_near_what_comes(tmp_path: Path) -> None:
         assert 1 / 3 < expected.run_bytes / size < 3
 
 
-def test_every_layering_has_figures_and_an_unknown_one_those_of_its_like() -> None:
+def test_every_layering_of_the_library_has_figures_and_another_one_those_of_its_like() -> None:
     known = outlook.figures()["layerings"]
-    assert {*known} == {*LAYERINGS}
+    assert {*known} == {layering for name in available() for layering in load(name).layerings}
+    assert {*known} <= {*LAYERINGS}
     size = outlook.Size(1000, 10, 100)
     costs = {"costs": outlook.figures()["costs"], "layerings": {"lli": known["lli"], "poll": known["poll"]}}
     dearest = max(("lli", "poll"), key=lambda name: known[name]["per_crossing"])
