@@ -77,10 +77,16 @@ class Inputs:
         rows: Rows = setting({self.case.layering: self.case}).breaks.to_pylist()
         return [row for row in rows if row["event"] != "peer-restart"]
 
-    def lines(self, of: str) -> Iterator[dict[str, Any]]:
-        """Yield the rows of "events" or "counters"."""
-        run, layering = self.case.run, self.case.layering
-        path: Path = run.events(layering) if of == "events" else run.counters(layering)
+    @cached_property
+    def events(self) -> Rows:
+        """The events of applications."""
+        return list(self._lines(self.case.run.events(self.case.layering)))
+
+    def counters(self) -> Iterator[dict[str, Any]]:
+        """Yield the samples of nodes."""
+        yield from self._lines(self.case.run.counters(self.case.layering))
+
+    def _lines(self, path: Path) -> Iterator[dict[str, Any]]:
         with path.open(encoding="utf-8") as file:
             for number, line in enumerate(file, start=1):
                 try:

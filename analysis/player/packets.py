@@ -88,7 +88,7 @@ def packets(given: Inputs) -> Packets:
     details = _details(given, rows)
     brought = _brought(given)
     crossings = [_crossing(row, own, brought) for row, own in zip(rows, details, strict=True)]
-    found = causes(crossings, given.lines("events"), is_exact=given.case.manifest.net == "emulated")
+    found = causes(crossings, given.events, is_exact=given.case.manifest.net == "emulated")
     mended = repairs(crossings)
     columns = _columns(given, rows, brought) | {"cause": found}
     for row, own in zip(rows, details, strict=True):
@@ -161,7 +161,8 @@ def _crossing(
 def _columns(given: Inputs, rows: Rows, brought: Mapping[tuple[str, int], Rows]) -> dict[str, list[Any]]:
     places = {name: place for place, name in enumerate(given.nodes)}
     feeds = {name: place for place, name in enumerate(given.feeds)}
-    texts, looks = [row["key"] for row in reason_texts()], list(kinds())
+    texts = {row["key"]: place for place, row in enumerate(reason_texts())}
+    looks = {kind: place for place, kind in enumerate(kinds())}
     usual = _usual(rows)
     columns: dict[str, list[Any]] = {name: [] for name in SHORT if name != "cause"}
     for row, (key, about) in zip(rows, _reasons(rows), strict=True):
@@ -174,8 +175,8 @@ def _columns(given: Inputs, rows: Rows, brought: Mapping[tuple[str, int], Rows])
         values = (
             row["sent"] - given.start,
             lost if row["received"] is None else row["received"] - row["sent"],
-            looks.index(kind if kind in looks else "other"),
-            texts.index(why if why in texts else "other"),
+            looks.get(kind, looks["other"]),
+            texts.get(why, texts["other"]),
             places[row["sender"]],
             places[row["receiver"]],
             feeds.get(feed or "", -1),

@@ -6,7 +6,7 @@ that any time can be shown from one window and those with packets still on their
 
 import json
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
@@ -107,7 +107,7 @@ def render(run: Run, layerings: Sequence[str]) -> str:
 def layering_data(given: Inputs) -> tuple[Spec, list[list[tuple[str, Spec]]]]:
     """Return a layering's index, and its windows, each as parts for motion ("w") and dissection ("x")."""
     moving, states = packets(given), changes(given)
-    events = list(_events(given))
+    events = _events(given)
     times = moving.columns["t"]
     begins = spans(sorted([*times, *(change.time for change in states)]), WINDOW)
     ends = [*begins[1:], given.end - given.start + 1]
@@ -123,7 +123,7 @@ def layering_data(given: Inputs) -> tuple[Spec, list[list[tuple[str, Spec]]]]:
     place = 0
     for (begin, end), (low, high) in zip(zip(begins, ends, strict=True), pairwise(firsts), strict=True):
         after = bisect_left(states, end, lo=place, key=lambda change: change.time)
-        own = [event for event in events if begin <= event[0] < end]
+        own = events[bisect_left(events, (begin,)) : bisect_left(events, (end,))]
         motion = {"p": _columns(moving, low, high, begin), "e": own} | _states(
             held, states[place:after], begin
         )
@@ -182,8 +182,8 @@ def _states(held: dict[tuple[str, str, str], Change], own: Iterable[Change], beg
     return {"cells": list(cells), "feeds": feeds, "start": start, "changes": moments}
 
 
-def _events(given: Inputs) -> Iterator[tuple[int, str, str, int, int]]:
-    """Yield time, node, event, feed and item of what applications noted and the scenario did."""
+def _events(given: Inputs) -> list[tuple[int, str, str, int, int]]:
+    """Return time, node, event, feed and item of what applications noted and the scenario did, in order."""
     numbers = {name: place for place, name in enumerate(given.feeds)}
     rows = [
         (
@@ -193,13 +193,13 @@ def _events(given: Inputs) -> Iterator[tuple[int, str, str, int, int]]:
             numbers.get(row["feed"], -1),
             row["seq"],
         )
-        for row in given.lines("events")
+        for row in given.events
     ]
     known = {(row[0], row[1], row[2]) for row in rows}
     for event in given.case.manifest.happenings(given.case.layering):
         if (event.time_ns, event.place, event.event) not in known:
             rows.append((event.time_ns, event.place or NETWORK, event.event, -1, 0))
-    yield from sorted(rows)
+    return sorted(rows)
 
 
 def _overview(moving: Packets, end: int) -> dict[str, list[int]]:

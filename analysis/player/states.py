@@ -137,7 +137,7 @@ def _feeds(given: Inputs) -> Iterator[Change]:
     ]
     noted = [
         (row["time"], row["node"], row["event"], row["feed"], row["seq"])
-        for row in given.lines("events")
+        for row in given.events
         if row["event"] in ("published", "delivered") and row["feed"] in numbers
     ]
     progress: dict[tuple[str, str], Progress] = {}
@@ -229,7 +229,7 @@ def _links(given: Inputs) -> Iterator[Change]:
 
 def _counters(given: Inputs) -> Iterator[Change]:
     last: defaultdict[str, dict[str, Value]] = defaultdict(dict)
-    for row in given.lines("counters"):
+    for row in given.counters():
         time, node = row.pop("time"), row.pop("node")
         own: dict[str, Value] = {SAMPLED: (round((time - given.start) / 1e9, 6),)}
         own |= {key: (value,) for key, value in _flat(row)}

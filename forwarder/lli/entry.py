@@ -195,7 +195,7 @@ class FeedEntry:
         self.nonces = (*self.nonces[1 - _REMEMBERED_NONCES :], nonce)
 
     def look_again(self) -> None:
-        """Let nothing count as gone: a source, a route or a link is new."""
+        """Let nothing count as gone: a source, a route or a link is new, or an item has come."""
         self.gone_until = 0
         self.untold.update(self.told_first)
 

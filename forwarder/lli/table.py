@@ -556,7 +556,7 @@ class FeedTable:
             entry.cache.past_hop = face
         if entry.gone is not None and entry.gone[0] <= seq <= entry.gone[1]:
             entry.gone = None  # somebody has it after all, but not yet those that have been told
-            entry.untold.update(entry.told_first)
+            entry.look_again()
         self._downstreams.has_it(entry, face, seq)
         if not self._repairs:
             self._downstreams.pass_on(entry, item, now)

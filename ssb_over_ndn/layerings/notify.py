@@ -95,12 +95,14 @@ class NotifyScout(Scout):
         feed: the feed's name.
         rng: source of nonces.
         lifetime_ms: InterestLifetime.
+        suffix: encoded components after the names of its questions and of its notifications.
     """
 
-    def __init__(self, feed: bytes, *, rng: Random, lifetime_ms: int) -> None:
+    def __init__(self, feed: bytes, *, rng: Random, lifetime_ms: int, suffix: bytes = b"") -> None:
         super().__init__()
         self._feed = feed
-        self._question = Question(feed, rng=rng, lifetime_ms=lifetime_ms)
+        self._suffix = suffix
+        self._question = Question(feed, rng=rng, lifetime_ms=lifetime_ms, suffix=suffix)
 
     def start(self, now: int) -> None:
         """See Scout."""
@@ -108,7 +110,9 @@ class NotifyScout(Scout):
 
     def on_interest(self, interest: Interest, now: int) -> None:
         """See Scout."""
-        seq = read_notify_name(self._feed, interest.name)
+        if not interest.name.endswith(self._suffix):
+            return
+        seq = read_notify_name(self._feed, interest.name.removesuffix(self._suffix))
         if seq is not None:
             self.tip = max(self.tip, seq)
             self.outputs.append(make_data(interest.name, b""))  # and never fresh

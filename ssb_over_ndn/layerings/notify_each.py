@@ -14,12 +14,12 @@ from random import Random
 from base.timers import Timers, earliest
 from base.units import MS
 from forwarder.wire.name import GENERIC, component, components
-from forwarder.wire.packet import SENT_HOP_LIMIT, Data, Interest, make_data, make_interest
+from forwarder.wire.packet import SENT_HOP_LIMIT, Data, Interest, make_interest
 from forwarder.wire.tlv import MalformedPacket
-from ssb_over_ndn.following.follower import Follower, Scout
+from ssb_over_ndn.following.follower import Follower
 from ssb_over_ndn.following.timeout import Timeout
-from ssb_over_ndn.layerings.pull import Question
-from ssb_over_ndn.naming import CONSUMERS, metadata_name, metadata_packet, notify_name, read_notify_name
+from ssb_over_ndn.layerings.notify import NotifyScout
+from ssb_over_ndn.naming import CONSUMERS, metadata_name, metadata_packet, notify_name
 from ssb_over_ndn.serving.server import Announcer
 
 _MISSED_RENEWALS = 3
@@ -123,7 +123,7 @@ class EachNotifier(Announcer):
         self.outputs.append(notification)
 
 
-class EachScout(Scout):
+class EachScout(NotifyScout):
     """Registers with the publisher, and answers its notifications.
 
     Args:
@@ -137,44 +137,28 @@ class EachScout(Scout):
     def __init__(
         self, feed: bytes, consumer: bytes, *, rng: Random, lifetime_ms: int, renewal_ms: int
     ) -> None:
-        super().__init__()
-        self._feed = feed
-        self._consumer = consumer
-        self._question = Question(feed, rng=rng, lifetime_ms=lifetime_ms, suffix=consumer)
+        super().__init__(feed, rng=rng, lifetime_ms=lifetime_ms, suffix=consumer)
         self._renewal = renewal_ms * MS
         self._renewed_at: int | None = None
 
     def start(self, now: int) -> None:
         """See Scout."""
+        super().start(now)
         self._renewed_at = now + self._renewal
-        self.outputs += self._question.request(now)
 
     def stop(self, now: int) -> None:
         """See Scout."""
         self._renewed_at = None
 
-    def on_interest(self, interest: Interest, now: int) -> None:
-        """See Scout."""
-        if interest.name.endswith(self._consumer):
-            seq = read_notify_name(self._feed, interest.name[: -len(self._consumer)])
-            if seq is not None:
-                self.tip = max(self.tip, seq)
-                self.outputs.append(make_data(interest.name, b""))  # and never fresh
-
-    def on_data(self, data: Data, now: int) -> None:
-        """See Scout."""
-        self.tip = max(self.tip, self._question.answered(data, now) or 0)
-
     def next_deadline(self) -> int | None:
         """See Scout."""
-        return earliest(self._question.next_deadline(), self._renewed_at)
+        return earliest(super().next_deadline(), self._renewed_at)
 
     def wake(self, now: int) -> None:
         """See Scout."""
-        self.outputs += self._question.wake(now)
+        super().wake(now)
         if self._renewed_at is not None and self._renewed_at <= now:
-            self._renewed_at = now + self._renewal
-            self.outputs += self._question.request(now)
+            self.start(now)
 
 
 def _after(prefix: bytes, name: bytes) -> bytes | None:

@@ -8,7 +8,7 @@ what it is; any digit outside of one, and outside of names (<bdi>, <code>), is o
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from html.parser import HTMLParser
 from math import inf, isclose
@@ -165,9 +165,7 @@ def problems(run: Run, page: str) -> Iterator[str]:
     """Yield what is wrong with the figures of a page's findings."""
     reader, tables = Reader(), Tables(run)
     reader.feed(page)
-    yield from (f"nobody can check {text!r}" for text in reader.loose)
-    if not reader.figures:
-        yield "no figures"
+    yield from unchecked(reader)
     for told in reader.figures:
         if told.of[0] == "front":
             yield from _front(tables, told)
@@ -175,15 +173,22 @@ def problems(run: Run, page: str) -> Iterator[str]:
         if told.of[0] == "against":
             yield from _against(tables, reader, told)
             continue
-        wanted = expected_value(tables, told.of)
-        if (
-            wanted is None
-            or told.value is None
-            or not isclose(told.value, wanted, rel_tol=1e-9, abs_tol=1e-9)
-        ):
-            yield f"{' '.join(told.of)}: {told.value}, and the tables have {wanted}"
-        elif not _is_rounded(told, wanted):
-            yield f"{' '.join(told.of)}: {told.text!r}, and the tables have {wanted}"
+        yield from differing(told, expected_value(tables, told.of), _is_rounded)
+
+
+def unchecked(reader: Reader) -> Iterator[str]:
+    """Yield digits outside of figures, and a page without any."""
+    yield from (f"nobody can check {text!r}" for text in reader.loose)
+    if not reader.figures:
+        yield "no figures"
+
+
+def differing(told: Told, wanted: float | None, is_rounded: Callable[[Told, float], bool]) -> Iterator[str]:
+    """Yield what is wrong with the exact value of a figure, or with its text."""
+    if wanted is None or told.value is None or not isclose(told.value, wanted, rel_tol=1e-9, abs_tol=1e-9):
+        yield f"{' '.join(told.of)}: {told.value}, and it should be {wanted}"
+    elif not is_rounded(told, wanted):
+        yield f"{' '.join(told.of)}: {told.text!r}, and it should be {wanted}"
 
 
 def _is_rounded(told: Told, wanted: float) -> bool:

@@ -12,7 +12,7 @@ from math import comb, inf, isclose, sqrt
 from pathlib import Path
 from statistics import fmean, stdev
 
-from page_checker import HIGHER, Reader, Told, shown_number
+from page_checker import HIGHER, Reader, Told, differing, shown_number, unchecked
 from scipy.stats import t
 
 from analysis.metrics.study import Study, study
@@ -175,21 +175,10 @@ def problems(of: Study, page: str) -> Iterator[str]:
     """Yield what is wrong with the figures of a study's findings."""
     reader, values = Reader(), Values(of)
     reader.feed(page)
-    yield from (f"nobody can check {text!r}" for text in reader.loose)
-    if not reader.figures:
-        yield "no figures"
+    yield from unchecked(reader)
     for told in reader.figures:
-        wanted = values.wanted(told.of)
-        if told.of[0] == "some" and told.value is not None and told.value in range(2, len(of.points)):
-            continue
-        if (
-            wanted is None
-            or told.value is None
-            or not isclose(told.value, wanted, rel_tol=1e-6, abs_tol=1e-9)
-        ):
-            yield f"{' '.join(told.of)}: {told.value}, and the runs have {wanted}"
-        elif not _is_rounded(told, wanted):
-            yield f"{' '.join(told.of)}: {told.text!r}, and the runs have {wanted}"
+        if told.of[0] != "some" or told.value not in range(2, len(of.points)):
+            yield from differing(told, values.wanted(told.of), _is_rounded)
 
 
 def _is_rounded(told: Told, wanted: float) -> bool:

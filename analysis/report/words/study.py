@@ -33,7 +33,11 @@ def estimate_text(value: Estimate | None) -> str:
         return pretty(None)
     if value.half is None:
         return pretty(value.mean)
-    return f"{pretty(value.mean)}{NO_BREAK_SPACE}±{NO_BREAK_SPACE}{_two(value.half)}"
+    return _plus_minus(pretty(value.mean), _two(value.half))
+
+
+def _plus_minus(mean: str, half: str) -> str:
+    return mean + f"{NO_BREAK_SPACE}±{NO_BREAK_SPACE}" + half
 
 
 def _two(half: float) -> str:
@@ -236,14 +240,13 @@ def _growth(study: Study) -> Iterator[Finding]:
         yield Finding(say("study.effect", what=study.words.what), text(""))
 
 
-def _interval(study: Study, key: str, layering: str, point: Point) -> Markup:
+def _interval(study: Study, key: str, layering: str, point: Point) -> str:
     """Return an estimate as figures: its mean, and half its interval."""
     value, of = study.values[key, layering, point], (key, layering, study.points.index(point))
     mean = figure(value.mean, pretty(value.mean), "value", *of)
     if value.half is None:
         return mean
-    half = figure(value.half, _two(value.half), "half", *of)
-    return Markup(f"{{}}{NO_BREAK_SPACE}±{NO_BREAK_SPACE}{{}}").format(mean, half)
+    return _plus_minus(mean, figure(value.half, _two(value.half), "half", *of))
 
 
 def _change(became: float, was: float) -> str:
@@ -262,14 +265,10 @@ def _at_points(study: Study, points: list[Point]) -> Markup:
             return Markup(" with {} of {} settings").format(count(len(points), "some"), every)
         said = [name(point_words(study, point)) for point in points]
         return Markup(" with {}").format(joined(said) if len(study.groups) == 1 else joined(said, "; ", "; "))
-    numbers = _and([pretty(float(point.x)) for point in points])
+    numbers = joined([pretty(float(point.x)) for point in points])
     if study.words.unit:
-        return Markup(" at {}").format(name(f"{numbers}{NARROW_SPACE}{study.words.unit}"))
-    return Markup(" at {}").format(name(f"{study.words.what} {numbers}"))
-
-
-def _and(names: list[str]) -> str:
-    return ", ".join(names[:-1]) + " and " + names[-1] if len(names) > 1 else "".join(names)
+        return Markup(" at {}").format(numbers + NARROW_SPACE + study.words.unit)
+    return Markup(" at {} {}").format(name(study.words.what), numbers)
 
 
 def _upper(text: Markup) -> Markup:
