@@ -15,8 +15,7 @@ from forwarder.forwarder import Forwarder
 from forwarder.wire.name import from_uri
 from testbed.errors import suggestion
 from testbed.layerings.nodes.ndn_node import choose_strategies
-from testbed.layerings.nodes.node import Parameters
-from testbed.layerings.nodes.stock_peer import SSB_SERVER
+from testbed.layerings.nodes.node import SSB_SERVER, Parameters
 from testbed.layerings.registry import LAYERINGS
 from testbed.scenario.question import QuestionSpec
 from testbed.scenario.sections import (

@@ -38,7 +38,7 @@ class Section(BaseModel):
     Each key has its words below it; `feednet describe KEY` and docs/reference.md show them.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 def table_keys(table: type) -> dict[str, Any]:
