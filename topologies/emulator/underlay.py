@@ -69,7 +69,7 @@ class Packet(NamedTuple):
             words = int.from_bytes(content) << (len(content) % 2 * 8)
             if (int.from_bytes(header[12:]) + UDP + len(content) + words) % 0xFFFF:
                 return None
-        source, destination = (".".join(map(str, header[at : at + 4])) for at in (12, 16))
+        source, destination = [".".join(map(str, header[at : at + 4])) for at in (12, 16)]
         return cls(source, destination, protocol, content, int.from_bytes(header[4:6]), header[8])
 
 
