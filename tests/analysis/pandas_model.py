@@ -325,6 +325,27 @@ class Model:
             "pit_renewals_per_item": per(sum(life["renewals"] for life in lives), carried),
         }
 
+    def processors(self) -> dict[str, Any]:
+        """How busy processors were while items were published, and signatures, where operations take time."""
+        nothing = dict.fromkeys(("processor_most", "processor_mean", "verified_per_item"))
+        if "work_busy_ns" not in self.counters.columns:
+            return nothing
+        begin, end = self.publishing
+        shares, verified = [], 0
+        for _, told in self.counters.sort_values("time", kind="stable").groupby("node"):
+            busy = told["work_busy_ns"].astype("int64").tolist()
+            grown = [now if now < then else now - then for then, now in pairwise([0, *busy])]
+            within = [each for each, time in zip(grown, told["time"], strict=True) if begin < time <= end]
+            shares.append(100 * sum(within) / (end - begin))
+            counted = told["work_verified"].astype("int64").tolist()
+            verified += sum(now if now < then else now - then for then, now in pairwise([0, *counted]))
+        carried = sum(row["purpose"] != "archived" for row in self.deliveries)
+        return {
+            "processor_most": max(shares),
+            "processor_mean": sum(shares) / len(shares),
+            "verified_per_item": per(verified, carried),
+        }
+
     def wire(self) -> dict[str, Any]:
         out = self.frames[self.frames["direction"] == "out"]
         asked = out[out["asks"]]
@@ -512,6 +533,7 @@ def measures(run: Path, step_ns: int | None = None) -> dict[str, dict[str, float
         | model.lives()
         | model.standing()
         | model.wire()
+        | model.processors()
         | model.finding()
         | model.sharing(busiest, step_ns)
         | dict.fromkeys(OF_TINY)

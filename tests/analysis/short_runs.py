@@ -234,7 +234,8 @@ def hard(directory: Path) -> dict[str, Run]:
     """Run what is HARD."""
     (directory / "rough.toml").write_text(ROUGH)
     rough = emulate(directory / "rough", str(directory / "rough.toml"))
-    steady = emulate(directory / "steady", "line", layerings=("lli-selective",), items=40)
+    costs = {"cost.machine": "xeon-vm"}
+    steady = emulate(directory / "steady", "line", layerings=("lli-selective",), items=40, changes=costs)
     return {"rough": rough, "steady": steady, "today": as_if_measured_today(steady, directory / "today")}
 
 
