@@ -57,6 +57,8 @@ class Platform(NamedTuple):
 
     def check(self, scenario: Scenario) -> None:
         """Raise UserError if a scenario cannot be run here."""
+        if scenario.cost.costs is not None and self.net == "mininet":
+            raise UserError("cost: in Mininet operations take the time that they take; add --net emulated")
         if scenario.stock_peers:
             from testbed.layerings.nodes import stock_peer
 

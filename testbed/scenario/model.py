@@ -23,6 +23,7 @@ from testbed.scenario.sections import (
     Archive,
     Arrivals,
     Change,
+    CostSpec,
     CrossTraffic,
     Fork,
     ForwardersSpec,
@@ -114,6 +115,8 @@ class Scenario(Section):
     "/" = "asf" or "random/seed~3"."""
     forwarders: ForwardersSpec = ForwardersSpec()
     """What NDN's forwarders hold at most."""
+    cost: CostSpec = CostSpec()
+    """What operations cost nodes, in time; in the emulator only."""
     warmup_ms: int = Field(default=500, ge=0, le=DAY_MS)
     """Time from the run's start, when subscribers subscribe, to the first item."""
     settle_ms: int = Field(default=1500, ge=0, le=DAY_MS)
