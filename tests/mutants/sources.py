@@ -59,6 +59,11 @@ def _all_forgotten(original: Any, self: FeedEntry, before: FeedEntry) -> None:
     self.evidence = None
 
 
+def _silence_forgotten(original: Any, self: Upstreams, entry: FeedEntry, face: int) -> None:
+    entry.muted.clear()
+    original(self, entry, face)
+
+
 SOURCE_MUTANTS: Mutants = {
     "evidence not compared": (Patch(Evidence, "beats", returns(result=True)),),
     "evidence as good taken": (instead(Evidence, "beats", _not_strictly),),
@@ -71,6 +76,7 @@ SOURCE_MUTANTS: Mutants = {
     "haves not compared": (Patch(Neighbours, "_compare", returns([])),),
     "death not told": (instead(Neighbours, "wake", _death_untold),),
     "silence unnoticed": (instead(Neighbours, "wake", _always_heard),),
+    "silent hops forgotten": (instead(Upstreams, "delivered", _silence_forgotten),),
     "changes not followed": (Patch(Upstreams, "recheck", returns(None)),),
     "the next hop is not left": (Patch(Upstreams, "leave", returns(None)),),
     "what was forgotten not asked for": (Patch(Upstream, "forgotten", returns(None)),),

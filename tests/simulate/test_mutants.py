@@ -39,6 +39,7 @@ CAUGHT_BY = {
     "refused without a word": 200110,
     "signature unchecked": 267,
     "silence unnoticed": 409,
+    "silent hops forgotten": "left-hop-delivers",
     "stray Nack believed": "loop-in-step-with-probes",
     "waiting not told": 600109,
     "what was forgotten not asked for": 200006,
