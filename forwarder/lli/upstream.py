@@ -288,9 +288,11 @@ class Upstream:
             self.known_tip = tip  # it may have lost what it had, or look for it
             if not self._sample:
                 self._rtt.sample_ambiguous(now - self._asked_at)
-            else:
+            elif self._answered_once:
+                self._rtt.sample(now - self._asked_at)
+            elif now >= self._rtt.owed_until:
                 # The first answer has come from as far away as the upstream had to ask.
-                self._rtt.sample(now - self._asked_at, is_rough=not self._answered_once)
+                self._rtt.sample(now - self._asked_at, is_rough=True)
             self._unanswered = False
         self._answered_once = self._is_heard = True
         if self.state in (State.PULLING, State.SILENT):
@@ -441,6 +443,8 @@ class Upstream:
         self._is_cut = False
         self._missing.clear()
         self.limit = self.head - 1
+        if self._unanswered:
+            self._rtt.owed_until = now + MAX_TIMEOUT
         self._unanswered = False
         self._schedule()
         return [] if is_known else [Lli(self.head, 0, 1)]

@@ -154,6 +154,19 @@ def test_only_what_was_asked_once_tells_the_round_trip() -> None:
     assert rtt.smoothed is not None
 
 
+def test_a_first_answer_may_be_that_to_an_lli_that_was_given_up() -> None:
+    rtt = Rtt()
+    before = Upstream(1, rtt)
+    before.want(8, NEVER, 0)
+    before.cancel(100 * MS)
+    for asked, measured in ((100 * MS, None), (100 * MS + MAX_TIMEOUT, MS)):
+        up = Upstream(1, rtt)
+        up.want(8, NEVER, asked)
+        up.answered(0, 8, asked + MS)
+        assert rtt.smoothed == measured
+        assert up.state is State.OPEN
+
+
 def test_an_idle_feed_is_probed_ever_more_rarely_but_outlives_its_lifetime() -> None:
     up = opened(8)
     gaps, before = [], 0
