@@ -160,7 +160,8 @@ class Upstreams:
             if not entry.is_waiting and since >= (GRACE if entry.has_been_fed else WAITING):
                 self._wait(entry)
             if entry.is_waiting and entry.upstream.state is not State.PULLING:
-                self._pull_from_silent(entry)
+                # Those that speak know no source: it may lie behind one that keeps silent.
+                self._go_on_with(entry, self._next_silent(entry))
         elif now >= entry.scouts_until:
             self._call_back(entry, now)
         if now >= entry.demand_at:
@@ -344,8 +345,7 @@ class Upstreams:
 
     def _adopt(self, entry: FeedEntry, face: int, evidence: Evidence, now: int) -> None:
         """Take a next hop for upstream."""
-        before = entry.face
-        if before is not None and before != face:
+        if entry.face not in (None, face):
             self._counters["failovers"] += 1
         self._go_on_with(entry, face)
         self._call_back(entry, now)
@@ -353,7 +353,7 @@ class Upstreams:
         entry.is_waiting = entry.has_scouted = False
         entry.last_face = entry.turn = None
         entry.look_again()
-        if face != before or entry.upstream_first > _ASKED:
+        if entry.upstream_first > _ASKED:
             entry.upstream_first = 0  # so it was without a source
         entry.muted.clear()
         entry.refused.clear()
@@ -405,18 +405,12 @@ class Upstreams:
             entry.turn = face
         self.leave(entry, face, now)
 
-    def _pull_from_silent(self, entry: FeedEntry) -> None:
-        """Pull from a next hop that keeps silent, where those that speak know no source."""
-        face = self._next_silent(entry)
-        if face is not None:
-            self._go_on_with(entry, face)
-
-    def _go_on_with(self, entry: FeedEntry, face: int) -> None:
-        """Let a next hop be granted the credit; the one that was becomes a scout.
+    def _go_on_with(self, entry: FeedEntry, face: int | None) -> None:
+        """Let a next hop, if there is one, be granted the credit; the one that was becomes a scout.
 
         One that keeps silent is pulled from.
         """
-        if face == entry.face:
+        if face is None or face == entry.face:
             return
         scout = entry.scouts.pop(face, None)
         if scout is None:
@@ -433,9 +427,7 @@ class Upstreams:
     def _find_way(self, entry: FeedEntry, now: int) -> bool:
         """Settle on a next hop to be granted the credit; return whether an LLI may go there."""
         if entry.face is None:
-            face = self._best_hop(entry)
-            if face is not None:
-                self._go_on_with(entry, face)
+            self._go_on_with(entry, self._best_hop(entry))
         return entry.face is not None and (entry.hop_limit > 0 or self._faces[entry.face].is_local)
 
     def _best_hop(self, entry: FeedEntry) -> int | None:
