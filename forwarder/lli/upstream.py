@@ -217,6 +217,7 @@ class Upstream:
         self._is_cut = False  # more has been asked for than is wanted, and the upstream may not know
         self._asked_at = 0
         self.granted_ms = 0
+        self._lease = 0  # what would be granted now, ns
         self._first_there = 0  # what lies before, the upstream has not
         self._begun_at = -1  # when the first LLI went out
         self._asked_first = first
@@ -266,7 +267,7 @@ class Upstream:
         An extension goes out once it is no smaller than the credit that is left: one LLI each half window, at
         most. It starts after the old limit, see Ranges.
         """
-        self.until = until
+        self.until, self._lease = until, min(until - now, self._max_lifetime_ms * MS)
         self._credit = max(self._credit, limit - self.next + 1)
         if self.window.size is not None:
             limit = min(limit, self.head - 1 + self.window.size)
@@ -659,10 +660,12 @@ class Upstream:
 
     def _refresh_at(self) -> int:
         """When to repeat the LLI to outlive it: half a lifetime before the end, for there may be losses."""
+        gain = max(self.granted_ms * MS // _LEAST_GAIN, MS)
+        is_whole = self._lease - self.granted_ms * MS < gain  # Hellos renew it by no more than was granted
         hellos_renew = self.is_watched and self.is_fed and not self.renews_alone and self.head <= self.limit
-        if self.next > self.limit or hellos_renew:
+        if self.next > self.limit or (hellos_renew and is_whole):
             return NEVER
-        if self.until - self.expiry < max(self.granted_ms * MS // _LEAST_GAIN, MS):
+        if self.until - self.expiry < gain:
             return NEVER  # nodes that wait for each other would repeat it ever more often
         return (self._sent_at + self.expiry) // 2
 

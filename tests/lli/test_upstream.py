@@ -193,6 +193,22 @@ def test_a_busy_feed_is_probed_after_twice_its_longest_silence() -> None:
     assert up.deadline == now + 400 * MS
 
 
+@pytest.mark.parametrize(("granted", "is_rest"), [(60_000, False), (55_000, False), (50_000, True), (50, True)])
+def test_hellos_renew_no_rest_of_a_lifetime(granted: int, is_rest: bool) -> None:
+    up = Upstream(1, Rtt())
+    up.want(8, granted * MS, 0)
+    up.answered(0, 8, 10 * MS)
+    up.is_watched = up.is_fed = True
+    up.want(8, 60_010 * MS, 10 * MS)
+    llis = []
+    while up.deadline <= granted // 2 * MS:
+        now = up.deadline
+        llis += up.wake(now)
+        assert not llis or now == granted // 2 * MS
+    assert [lli.first for lli in llis] == [1] * is_rest
+    assert all(lli.lifetime_ms == 60_010 - granted // 2 for lli in llis)
+
+
 def test_a_short_lifetime_is_renewed_at_its_half() -> None:
     up = Upstream(1, Rtt(), 1000)
     assert up.want(8, NEVER, 0) == [Lli(1, 8, 1000)]
