@@ -37,6 +37,8 @@ CAUGHT_BY = {
     "proof unchecked": 177,
     "pulled once": "downstream-is-asked-last",
     "refused without a word": 200110,
+    "rest of a lifetime renewed": "rest-of-a-lifetime-renewed",
+    "round trip of another answer": "answer-to-an-lli-given-up",
     "signature unchecked": 267,
     "silence unnoticed": 409,
     "silent hops forgotten": "left-hop-delivers",
