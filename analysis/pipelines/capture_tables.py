@@ -13,13 +13,13 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from analysis.decode.messages import STREAM_LAYERS
+from analysis.decode.streams import STREAM_LAYERS_TABLE
 from analysis.packet_schema import MESSAGES
 from analysis.pit.windows import files
 from analysis.run.context import BREAKS
 from analysis.spark.engine import frame
 from analysis.spark.parallel import in_parallel
 from analysis.spark.parquet import BY, at_least_empty, read_packets, read_parquet, settle, write_by_time
-from analysis.spark.to_parquet import STREAM_LAYERS_TABLE
 from analysis.tables.feed_progress import captured_latency
 from analysis.tables.overhead import overhead, seen_once
 from analysis.tables.packet_tables import write_packet_tables
@@ -49,14 +49,14 @@ def write_tables(
         whole = out / _MESSAGES
         breaks = frame(spark, BREAKS.empty_table())
         reassembled = reassemble(packets, breaks, here=here)
-        write_by_time(reassembled, whole, here=here)
+        write_by_time(reassembled, whole)
         messages = read_packets(spark, whole, reassembled.schema).where(F.col("kind").isin(*MESSAGES))
 
     layers = from_arrow_schema(STREAM_LAYERS)
     streams = read_parquet(spark, out / STREAM_LAYERS_TABLE, layers)
 
     def keep(name: str, table: DataFrame) -> DataFrame:
-        return settle(table, out / name, here=here)
+        return settle(table, out / name)
 
     in_parallel(
         # For few packets, starting Spark's Python processes takes longer than the work.
@@ -67,8 +67,6 @@ def write_tables(
     )
     shutil.rmtree(out / _MESSAGES, ignore_errors=True)
     shutil.rmtree(out / STREAM_LAYERS_TABLE)
-    for path in out.rglob(".*.crc"):  # Hadoop's checksum files break polars
-        path.unlink()
     for table in TABLES:
         if table is not PACKETS:
             at_least_empty(out / table.name, table.arrow, runs, BY[:1])

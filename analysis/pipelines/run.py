@@ -8,7 +8,6 @@ file each. All layerings go through every step together: a Spark job costs more 
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -29,6 +28,7 @@ from analysis.decode.messages import STREAM_LAYERS
 from analysis.decode.protocols.protocol import NDN
 from analysis.decode.protocols.tiny import DECLARATION as TINY
 from analysis.decode.reader import Reading, strictly
+from analysis.decode.streams import STREAM_LAYERS_TABLE, side_tables
 from analysis.errors import AnalysisError, one_line_errors
 from analysis.files import Rows, whole_directory
 from analysis.metrics import aggregates
@@ -47,11 +47,11 @@ from analysis.pit.windows.validation import samples, truth, truth_summary
 from analysis.report.run import Tables, write_report
 from analysis.run.context import Case, Cases, Setting, Span, setting
 from analysis.run.manifest import Run
-from analysis.spark.batch_source import readings
+from analysis.spark.batch_reader import readings
 from analysis.spark.engine import ENGINE, QUICK_BYTES, SMALL_BYTES, EngineChoice, choose, frame, session
 from analysis.spark.parallel import in_parallel
 from analysis.spark.parquet import BY, read_parquet, settle, write_by_time
-from analysis.spark.to_parquet import STREAM_LAYERS_TABLE, extract, side_path, side_tables
+from analysis.spark.to_parquet import extract, side_path
 from analysis.tables import link_transits, protocol_messages
 from analysis.tables.events import run_events
 from analysis.tables.latency import SUBSCRIBED, carried, latency, quantiles
@@ -204,7 +204,7 @@ class RunInputs(NamedTuple):
 
     def settle(self, name: str, table: DataFrame) -> DataFrame:
         """Write a possibly large table; return it as read back."""
-        return settle(table, self.tables / f"{name}.parquet", here=self.here)
+        return settle(table, self.tables / f"{name}.parquet")
 
     def of_pits(self, name: str, schema: StructType) -> DataFrame:
         """Return a table that analysis.pit.windows.files.scan has written."""
@@ -227,14 +227,11 @@ def _decoded(
     """Write `wire`, the table of packets, and the tables beside it; return the engine's session."""
     for old in (wire, *(side_path(wire, name) for name in side_tables())):
         shutil.rmtree(old, ignore_errors=True)
-    with ThreadPoolExecutor(1) as aside:
-        # A small capture is decoded while Spark starts.
-        early = aside.submit(extract, pieces, wire, BY[:1], None) if small else None
-        progress(f"starting {chosen}")
-        spark = session(chosen, small=small, quick=quick)
-        progress("decoding packets")
-        for report in early.result() if early else extract(pieces, wire, BY[:1], spark):
-            strictly(report.path, report.damages)
+    progress(f"starting {chosen}")
+    spark = session(chosen, small=small, quick=quick)
+    progress("decoding packets")
+    for report in extract(pieces, wire, BY[:1], spark):
+        strictly(report.path, report.damages)
     return spark
 
 
@@ -265,9 +262,9 @@ def _prepare_inputs(
     progress("following every PIT")
 
     def latencies() -> tuple[DataFrame, DataFrame]:
-        sizes = settle(_item_sizes(messages, seen, cases), tables / "items.parquet", here=small)
+        sizes = settle(_item_sizes(messages, seen, cases), tables / "items.parquet")
         bounded = with_bound(latency(application_events, feeds, nodes), sizes, hops)
-        return sizes, settle(bounded, tables / "latency.parquet", here=small)
+        return sizes, settle(bounded, tables / "latency.parquet")
 
     with TemporaryDirectory(dir=tables, prefix=".pit-") as place:
         pit = Path(place)
@@ -304,7 +301,7 @@ def _joined(packets: DataFrame, breaks: DataFrame, path: Path, *, here: bool) ->
     """Write the packets with fragments reassembled; return those of NDN."""
     whole = reassemble(packets, breaks, here=here)
     # On many cores, files are split by node.
-    write_by_time(whole, path, BY[:1] if here else BY[:2], here=here)
+    write_by_time(whole, path, BY[:1] if here else BY[:2])
     return read_parquet(packets.sparkSession, path, whole.schema).where(F.col("kind").isin(*MESSAGES))
 
 

@@ -7,7 +7,9 @@ from pyspark.errors import PySparkException
 
 from analysis.decode.reader import ReadStatistics, read_packets
 from analysis.decode.reference import decode_frame, node_of
-from analysis.spark import batch_source as source
+from analysis.spark import batch_reader
+from analysis.spark.batch_reader import readings
+from analysis.spark.capture_source import read_captures
 from analysis.tables.schema import PACKETS
 
 pytestmark = pytest.mark.spark
@@ -33,21 +35,21 @@ def expected(path, name):
 
 
 def test_one_row_a_frame(jvm, capture):
-    packets = source.read_captures(jvm, {"x": capture})
+    packets = read_captures(jvm, readings({"x": str(capture)}, 1))
     assert packets.schema == PACKETS.spark
     assert [tuple(row) for row in packets.orderBy("frame").collect()] == list(expected(capture, "x"))
 
 
 def test_captures_are_numbered_each_for_itself(jvm, capture):
-    rows = source.read_captures(jvm, {"x": capture, "y": capture}).collect()
+    rows = read_captures(jvm, readings({"x": str(capture), "y": str(capture)}, 1)).collect()
     frames = list(range(1, len(list(read(capture))) + 1))
     for name in ("x", "y"):
         assert sorted(row.frame for row in rows if row.layering == name) == frames
 
 
 def test_pieces_number_frames_through(capture, monkeypatch):
-    monkeypatch.setattr(source, "SMALLEST_PIECE", 1000)
-    pieces = source.readings({"x": str(capture)}, parallelism=99)
+    monkeypatch.setattr(batch_reader, "SMALLEST_PIECE", 1000)
+    pieces = readings({"x": str(capture)}, parallelism=99)
     assert len(pieces) > 2
     batches = [batch for piece in pieces for batch in read_packets(piece, ReadStatistics())]
     frames = [row["frame"] for batch in batches for row in batch.to_pylist()]
@@ -58,4 +60,4 @@ def test_a_damaged_capture_names_file_and_byte(jvm, capture, tmp_path):
     cut = tmp_path / "cut.pcapng"
     cut.write_bytes(capture.read_bytes()[:-10])
     with pytest.raises(PySparkException, match=r"CaptureError: .*cut\.pcapng: byte \d+"):
-        source.read_captures(jvm, {"x": cut}).count()
+        read_captures(jvm, readings({"x": str(cut)}, 1)).count()

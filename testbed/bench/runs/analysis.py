@@ -34,10 +34,11 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
 
 from analysis.pit.windows.files import scan
 from analysis.run.manifest import Run
-from analysis.spark.batch_source import readings
+from analysis.spark.batch_reader import readings
 from analysis.spark.parquet import BY
 from analysis.spark.session import spark_session
 from analysis.spark.to_parquet import extract
@@ -115,14 +116,14 @@ SELECT count(*) FROM (
 """
 
 
-def make_packets(layering: str, rows: int, scratch: Path) -> tuple[Path, int]:
+def make_packets(layering: str, rows: int, scratch: Path, spark: SparkSession) -> tuple[Path, int]:
     """Write at least `rows` rows of packets, by run, node and interface; return path and number."""
     lossy = {"topology.link.loss_percent": 2.0, "topology.link.jitter_ms": 1.0}
     scenario = load("fanout", layerings=(layering,), items=ITEMS, changes=lossy)
     running.run(scenario, workload.load(scenario), EMULATED, scratch / layering)
     run = Run(scratch / layering)
     decoded = scratch / f"{layering}-decoded"
-    extract(readings({layering: str(run.capture(layering))}, 1), decoded, BY, None)
+    extract(readings({layering: str(run.capture(layering))}, 1), decoded, BY, spark)
     tables = {}
     for path in sorted(decoded.rglob("*.parquet")):
         tables[path.parent.relative_to(decoded)] = pq.read_table(path, partitioning=None)
@@ -221,16 +222,16 @@ def bench(packets: int, repetitions: int, as_json: bool) -> None:
     took: Measured = defaultdict(Series)
     with tempfile.TemporaryDirectory() as place:
         scratch = Path(place)
-        classic, count = make_packets("poll", packets, scratch)
-        (scratch / "few").mkdir()
-        few, _ = make_packets("poll", count // 10, scratch / "few")
-        prefixes = ask_for_prefixes(classic, scratch / "prefixes")
-        llis, lli_rows = make_packets("lli", packets // 10, scratch)
-        memory = [peak_memory(source, scratch / "measured") for source in (few, classic)]
         before = time.perf_counter()
         spark = spark_session("local[2]")
         spark.range(2).mapInArrow(lambda batches: batches, "id long").count()
         start = time.perf_counter() - before
+        classic, count = make_packets("poll", packets, scratch, spark)
+        (scratch / "few").mkdir()
+        few, _ = make_packets("poll", count // 10, scratch / "few", spark)
+        prefixes = ask_for_prefixes(classic, scratch / "prefixes")
+        llis, lli_rows = make_packets("lli", packets // 10, scratch, spark)
+        memory = [peak_memory(source, scratch / "measured") for source in (few, classic)]
         ours, theirs = scratch / "ours", scratch / "theirs.parquet"
         for _ in range(repetitions):
             for name, source, session in (
