@@ -90,7 +90,6 @@ def analyse(captures: Sequence[Capture], place: Path, choices: AnalysisOptions) 
     size = sum(capture.path.stat().st_size for capture in captures)
     is_small = size <= SMALL_BYTES and choices.master is None
     chosen = choose(choices.engine, choices.master, size)
-    here = is_small or chosen.name == "sail"
     readings, unread = _readings(captures, choices)
     inferred = {} if choices.local or choices.rule == "address" else infer_local_addresses(readings)
     readings = [
@@ -109,7 +108,7 @@ def analyse(captures: Sequence[Capture], place: Path, choices: AnalysisOptions) 
         if not choices.packets_only:
             fragments = any("fragment" in report.kinds for report in reports)
             runs = list(dict.fromkeys(report.run for report in reports))
-            write_tables(partial, runs, spark, fragments=fragments, here=here)
+            write_tables(partial, runs, spark, fragments=fragments)
         copies = copies_among(reports)
         summarise(partial / SUMMARY, reports, inferred, copies)
     return Analysis(reports, inferred, copies, None if choices.packets_only else spark)

@@ -42,7 +42,8 @@ from analysis.metrics.run.saturation import keeping_up
 from analysis.packet_schema import MESSAGES
 from analysis.pit.entry import COUNTED
 from analysis.pit.outcomes import lives
-from analysis.pit.windows import files, levels
+from analysis.pit.windows import levels
+from analysis.pit.windows.tables import STEPS, write_pits
 from analysis.pit.windows.validation import samples, truth, truth_summary
 from analysis.report.run import Tables, write_report
 from analysis.run.context import Case, Cases, Setting, Span, setting
@@ -50,7 +51,7 @@ from analysis.run.manifest import Run
 from analysis.spark.batch_reader import readings
 from analysis.spark.engine import ENGINE, QUICK_BYTES, SMALL_BYTES, EngineChoice, choose, frame, session
 from analysis.spark.parallel import in_parallel
-from analysis.spark.parquet import BY, read_parquet, settle, write_by_time
+from analysis.spark.parquet import BY, read_parquet, settle
 from analysis.spark.to_parquet import extract, side_path
 from analysis.tables import link_transits, protocol_messages
 from analysis.tables.events import run_events
@@ -150,7 +151,6 @@ class RunInputs(NamedTuple):
     cases: Cases
     tables: Path
     engine: str
-    here: bool
     runs: DataFrame
     nodes: DataFrame
     feeds: DataFrame
@@ -207,7 +207,7 @@ class RunInputs(NamedTuple):
         return settle(table, self.tables / f"{name}.parquet")
 
     def of_pits(self, name: str, schema: StructType) -> DataFrame:
-        """Return a table that analysis.pit.windows.files.scan has written."""
+        """Return a table that analysis.pit.windows.tables.write_pits has written."""
         return read_parquet(self.packets.sparkSession, self.pit / name, schema)
 
     def frame(self, table: pa.Table) -> DataFrame:
@@ -255,10 +255,11 @@ def _prepare_inputs(
     streams = read_parquet(spark, side_path(wire, STREAM_LAYERS_TABLE), from_arrow_schema(STREAM_LAYERS))
     seen = protocol_messages.seen(spark, partial(side_path, wire))
     others = known.runs, known.nodes, known.feeds, known.hops, known.timeline, events
-    messages, (runs, nodes, feeds, hops, timeline, application_events) = in_parallel(
-        lambda: _joined(packets, frame(spark, known.breaks), tables / _MESSAGES, here=small),
+    whole, (runs, nodes, feeds, hops, timeline, application_events) = in_parallel(
+        lambda: _joined(packets, frame(spark, known.breaks), tables / _MESSAGES),
         lambda: [frame(spark, table) for table in others],
     )
+    messages = whole.where(F.col("kind").isin(*MESSAGES))
     progress("following every PIT")
 
     def latencies() -> tuple[DataFrame, DataFrame]:
@@ -268,14 +269,11 @@ def _prepare_inputs(
 
     with TemporaryDirectory(dir=tables, prefix=".pit-") as place:
         pit = Path(place)
-        (sizes, late), held = in_parallel(
-            latencies, lambda: _pits(tables / _MESSAGES, pit, known, None if small else spark)
-        )
+        (sizes, late), held = in_parallel(latencies, lambda: _pits(whole, pit, known))
         yield RunInputs(
             cases=cases,
             tables=tables,
             engine=str(chosen),
-            here=small,
             runs=runs,
             nodes=nodes,
             feeds=feeds,
@@ -297,12 +295,9 @@ def _prepare_inputs(
         )
 
 
-def _joined(packets: DataFrame, breaks: DataFrame, path: Path, *, here: bool) -> DataFrame:
-    """Write the packets with fragments reassembled; return those of NDN."""
-    whole = reassemble(packets, breaks, here=here)
-    # On many cores, files are split by node.
-    write_by_time(whole, path, BY[:1] if here else BY[:2])
-    return read_parquet(packets.sparkSession, path, whole.schema).where(F.col("kind").isin(*MESSAGES))
+def _joined(packets: DataFrame, breaks: DataFrame, path: Path) -> DataFrame:
+    """Write the packets with fragments reassembled; return them as read back."""
+    return settle(reassemble(packets, breaks), path)
 
 
 def _item_sizes(messages: DataFrame, seen: DataFrame, cases: Cases) -> DataFrame:
@@ -328,17 +323,14 @@ def _spans(runs: Iterable[dict[str, Any]]) -> tuple[dict[str, Span], dict[str, S
     )
 
 
-def _pits(messages: Path, out: Path, known: Setting, spark: SparkSession | None) -> dict[str, Rows]:
+def _pits(packets: DataFrame, out: Path, known: Setting) -> dict[str, Rows]:
     """Write the tables of PITs; return the state of every node, from levels.scan()."""
     turns = {row["layering"]: row for row in known.runs.to_pylist() if row["protocol"] == NDN}
     ends = {name: turn["end_ns"] for name, turn in turns.items()}
-    files.scan(messages, out, spark, ends=ends, breaks=known.breaks, keep_steps=True)
-    # Also without any NDN packet.
-    for name in (PIT_INTERVALS.name, PIT_OCCUPANCY.name, "pit_steps"):
-        (out / name).mkdir(parents=True, exist_ok=True)
+    write_pits(packets, out, ends=ends, breaks=known.breaks, keep_steps=True)
     spans, over = _spans(turns.values())
-    occupancy = out / PIT_OCCUPANCY.name
-    held = levels.scan(occupancy, spans, HELD, CURVE_BINS, spark, over)
+    occupancy = read_parquet(packets.sparkSession, out / PIT_OCCUPANCY.name, PIT_OCCUPANCY.spark)
+    held = levels.scan(occupancy, spans, HELD, CURVE_BINS, over)
     nodes = zip(*(known.nodes[name].to_pylist() for name in ("layering", "node")), strict=True)
     every = [*((name, node) for name, node in nodes if name in turns), *((name, ALL) for name in turns)]
     return held | {"summary": levels.with_idle(held["summary"], every)}
@@ -393,7 +385,7 @@ def _wire(given: RunInputs) -> None:
     if not len(busy):
         given.write("queue", to_arrow_schema(bottleneck.QUEUE).empty_table())
         return
-    samples = bottleneck.queue(given.packets, given.frame(busy), _queue_step(given), here=given.here)
+    samples = bottleneck.queue(given.packets, given.frame(busy), _queue_step(given))
     given.keep("queue", samples, "layering", "interface", "time")
 
 
@@ -540,12 +532,12 @@ def _truth(given: RunInputs) -> None:
 
 
 def _steps(given: RunInputs) -> DataFrame:
-    return given.of_pits("pit_steps", from_arrow_schema(files.STEPS))
+    return given.of_pits("pit_steps", from_arrow_schema(STEPS))
 
 
 def _links(given: RunInputs) -> None:
     ends = given.frame(link_transits.link_ends(given.cases))
-    crossed = link_transits.transits(given.packets, given.messages, ends, here=given.here)
+    crossed = link_transits.transits(given.packets, given.messages, ends)
     crossed = given.settle("transits", crossed)
     came = protocol_messages.arrivals(protocol_messages.items(given.seen), ends)
     every = crossed.unionByName(came, allowMissingColumns=True)
@@ -563,14 +555,7 @@ def _links(given: RunInputs) -> None:
 def _write_packet_tables(given: RunInputs) -> None:
     """Write the tables for other programs, which the report does not show."""
     reported = run_events(given.events, given.timeline)
-    write_packet_tables(
-        given.messages,
-        given.tables / _MESSAGES,
-        lambda name: given.tables / f"{name}.parquet",
-        given.settle,
-        reported,
-        here=given.here,
-    )
+    write_packet_tables(given.messages, given.settle, reported)
     for name in (PIT_INTERVALS.name, PIT_OCCUPANCY.name):
         (given.pit / name).rename(given.tables / f"{name}.parquet")
 

@@ -7,9 +7,7 @@ Spark would decode each escaped byte to a letter of its own.
 
 import re
 from collections.abc import Collection, Sequence
-from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -18,7 +16,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from analysis.spark.engine import is_sail
-from base.files import whole_file
 
 By = Sequence[str]
 """The partition columns."""
@@ -72,18 +69,9 @@ def at_least_empty(path: Path, schema: pa.Schema, runs: Collection[str], by: By)
     kept = pa.schema([field for field in schema if field.name not in by])
     for run in runs:
         if (run or None) not in there:
-            with WholeFile(path.joinpath(*(partition(key, run) for key in by), "part-empty.parquet"), kept):
-                pass
-
-
-def write_by_time(packets: DataFrame, path: Path, by: By = BY) -> None:
-    """Rewrite packets in directories of `by` so that few row groups of a node overlap in time.
-
-    Readers in order of time (analysis.pit.windows.files) hold only these.
-    """
-    # Spark's own order of directories: any other order would make it sort again.
-    ordered = packets.repartitionByRange("layering", "node", "time")
-    write(ordered.sortWithinPartitions(*by, "time", "frame"), path, by)
+            place = path.joinpath(*(partition(key, run) for key in by))
+            place.mkdir(parents=True, exist_ok=True)
+            pq.write_table(kept.empty_table(), place / "part-empty.parquet", store_schema=False)
 
 
 def read_parquet(spark: SparkSession, path: Path, schema: StructType) -> DataFrame:
@@ -104,29 +92,3 @@ def _place(spark: SparkSession, path: Path) -> str:
 def _whole(spark: SparkSession, path: Path) -> str:
     """Return an absolute path for an engine, as text before a colon would be a scheme."""
     return path.resolve().as_uri() if is_sail(spark) else str(path.resolve())
-
-
-class WholeFile:
-    """A Parquet file that appears complete or not at all.
-
-    `options` are pyarrow.parquet.ParquetWriter's.
-    """
-
-    def __init__(self, path: Path, schema: pa.Schema, **options: Any) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with ExitStack() as stack:
-            new = stack.enter_context(whole_file(path))
-            options = {"compression": "snappy", "store_schema": False, **options}
-            self._file = stack.enter_context(pq.ParquetWriter(new, schema, **options))
-            self._closing = stack.pop_all()
-
-    def write(self, table: pa.Table) -> None:
-        """Append rows."""
-        if len(table):
-            self._file.write_table(table)
-
-    def __enter__(self) -> "WholeFile":
-        return self
-
-    def __exit__(self, *failure: Any) -> None:
-        self._closing.__exit__(*failure)

@@ -38,10 +38,12 @@ from analysis.files import Rows
 from analysis.packet_schema import PACKETS
 from analysis.spark.batch_reader import FINDINGS
 from analysis.spark.capture_source import read_captures
-from analysis.spark.engine import cached
+from analysis.spark.engine import cached, is_sail
 from analysis.spark.parquet import BY, NO_VALUE, By, at_least_empty, read_parquet, write
 from base.key_log import Secrets, from_lines
 
+_TASKS_A_CORE = 2
+_PIECES_A_TASK = 8
 _SEGMENTS_A_GROUP = 1 << 17
 """TCP frames that a task may hold at once, roughly: segments are divided by the ends of their connections."""
 
@@ -82,7 +84,11 @@ def extract(
     file that is no capture.
     """
     out = out.resolve()
-    write(read_captures(spark, pieces, mode="findings"), out, by)
+    frames = read_captures(spark, pieces, mode="findings")
+    if not is_sail(spark):  # each task writes a file for each directory, which costs more than their rows
+        tasks = max(_TASKS_A_CORE * spark.sparkContext.defaultParallelism, len(pieces) // _PIECES_A_TASK)
+        frames = frames.coalesce(tasks)
+    write(frames, out, by)
     found = _findings(spark, out, pieces)
     reports = _summed(pieces, found)
     with_streams = [piece for piece, said in zip(pieces, found, strict=True) if said["segments"]]
