@@ -21,19 +21,16 @@ def divided(packets: DataFrame) -> DataFrame:
     their name without an implicit digest, and that of their feed; where there is CanBePrefix, any. So do
     proofs of forks. A FeedState concerns its feed, a Hello any.
     """
-    of_node = packets.groupBy("layering", "node").agg(
-        F.count("*").alias("rows"), F.max(F.coalesce("can_be_prefix", F.lit(False))).alias("has_prefixes")
-    )
-    most = of_node.agg(F.max("rows").alias("rows"), F.max("has_prefixes").alias("prefixes"))
-    [largest] = most.toArrow().to_pylist()
-    count = (largest["rows"] or 0) // ROWS + 1
+    rows = packets.groupBy("layering", "node").count().agg(F.max("count").alias("most")).toArrow()
+    count = (rows["most"][0].as_py() or 0) // ROWS + 1
     if count == 1:
         return packets.withColumn("share", F.lit(0))
+    has_prefixes = not packets.where(F.col("can_be_prefix")).isEmpty()
     is_data = F.col("kind") == "data"
     of_name = _share(F.split_part("name", F.lit(DIGEST), F.lit(1)), count)
     of_feed = _share(F.col("feed"), count)
     concerns_all = F.col("hello").isNotNull() | (
-        is_data & (F.lit(largest["prefixes"]) | F.coalesce(F.col("name").contains(FORK), F.lit(False)))
+        is_data & (F.lit(has_prefixes) | F.coalesce(F.col("name").contains(FORK), F.lit(False)))
     )
     some = F.when(is_data, F.array_distinct(F.array_compact(F.array(of_name, of_feed)))).otherwise(
         F.array_compact(F.array(F.coalesce(of_feed, of_name)))
