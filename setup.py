@@ -14,26 +14,35 @@ from tempfile import TemporaryDirectory
 from setuptools import Extension, setup
 from setuptools.command.build import build
 
-COMPILED = sorted(
-    {*glob("forwarder/**/*.py", recursive=True)}
-    - {*glob("forwarder/**/__init__.py", recursive=True)}  # packages stay plain
+
+def modules(*patterns: str) -> set[str]:
+    """Return the modules that match; packages stay plain."""
+    found = {path for pattern in patterns for path in glob(pattern, recursive=True)}
+    return {path for path in found if not path.endswith("__init__.py")}
+
+
+FORWARDER = modules("forwarder/**/*.py") - modules(
     # Bound by system calls and the event loop, or not on the way of a packet: nothing to gain.
-    - {path for room in ("daemon", "faces", "management") for path in glob(f"forwarder/{room}/*.py")}
-    - {"forwarder/toml_file.py"}
+    *("forwarder/daemon/*.py", "forwarder/faces/*.py", "forwarder/management/*.py", "forwarder/toml_file.py"),
     # To be inherited from, or to be read, by whoever writes another one in plain Python.
-    - {*glob("forwarder/strategies/*.py")}
-    # On the way of every packet.
-    | {f"forwarder/strategies/{name}.py" for name in ("measurements", "strategy_choice", "suppression")}
-    | {f"base/{name}.py" for name in ("round_trip", "timers", "units")}
-    # The links and captures of the emulator.
-    | {
-        "topologies/emulator/underlay.py",
-        "topologies/pipe.py",
-        "captures/formats/pcapng.py",
-        "captures/layers/frames.py",
-    }
-    # The formats in which Scuttlebutt's messages are signed.
-    | {"ssb/bipf.py", "ssb/canonical.py"}
+    "forwarder/strategies/*.py",
+)
+STRATEGIES = {
+    f"forwarder/strategies/{name}.py" for name in ("measurements", "strategy_choice", "suppression")
+}
+"""On the way of every packet."""
+EMULATOR = modules("topologies/emulator/**/*.py", "topologies/pipe.py")
+CAPTURES = {"captures/formats/pcapng.py", "captures/layers/frames.py"}
+SIGNED = {"ssb/bipf.py", "ssb/canonical.py"}
+"""The formats in which Scuttlebutt's messages are signed."""
+
+COMPILED = sorted(
+    {f"base/{name}.py" for name in ("round_trip", "timers", "units")}
+    | FORWARDER
+    | STRATEGIES
+    | EMULATOR
+    | CAPTURES
+    | SIGNED
 )
 """What is compiled, all together: modules of one group call each other as C functions do."""
 

@@ -24,7 +24,7 @@ from forwarder.pipelines.egress import Egress
 from forwarder.pipelines.interests import InterestPipeline
 from forwarder.pipelines.nacks import NackPipeline
 from forwarder.pipelines.next_hops import NextHops
-from forwarder.pipelines.pit_size import Granted, PitSize, granted, is_of_network, pit_size
+from forwarder.pipelines.pit_size import Granted, PitSize, granted, held, is_of_network, pit_size
 from forwarder.pipelines.tables import FEEDS_FACE, Tables
 from forwarder.strategies.best_route import BestRoute
 from forwarder.strategies.strategy import Strategy
@@ -223,9 +223,9 @@ class Forwarder(Tables):
         if self.feeds is not None:
             self.feeds.wake(now)
 
-    def pit_size(self) -> PitSize:
-        """Return the size of the PIT towards the network."""
-        return pit_size(self)
+    def held(self) -> dict[str, PitSize]:
+        """Return the size of all tables of state, by kind."""
+        return held(self)
 
     def granted(self) -> Granted:
         """Return what downstreams towards the network have granted."""

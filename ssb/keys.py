@@ -23,6 +23,8 @@ from nacl.bindings import (
 )
 from nacl.exceptions import BadSignatureError, CryptoError
 
+from ssb.work import WORK
+
 KEY_BYTES = 32
 SIGNATURE_BYTES = 64
 
@@ -83,6 +85,7 @@ def verify(public_key: bytes, signature: bytes, data: bytes) -> bool:
         raise ValueError(f"an Ed25519 public key has {KEY_BYTES} bytes, not {len(public_key)}")
     if len(signature) != SIGNATURE_BYTES:
         return False
+    WORK.verify += 1
     return (_cached.get() or _check)(bytes(public_key), bytes(signature), bytes(data))
 
 
@@ -161,6 +164,7 @@ class Identity:
 
     def sign(self, data: bytes) -> bytes:
         """The 64-byte signature of `data`."""
+        WORK.sign += 1
         return crypto_sign(data, self._secret_key)[:SIGNATURE_BYTES]
 
     def agree(self, public: bytes) -> bytes:

@@ -74,7 +74,7 @@ TESTBED = layered(
 MAY_IMPORT: dict[str, set[str]] = {
     "base": set(),
     "ssb": {"base"},
-    "ssb/store": {"base", "ssb.keys", "ssb.canonical", "ssb.message", "ssb.export"},
+    "ssb/store": {"base", "ssb.keys", "ssb.canonical", "ssb.message", "ssb.export", "ssb.work"},
     "ssb/transport": {"base", "ssb.keys", "ssb.canonical"},
     "ssb/replication": {
         "base",

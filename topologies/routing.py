@@ -26,15 +26,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from heapq import heapify, heappop, heappush
 from itertools import islice
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from base.interface import LinkEnd
 from topologies.model import Hop, Link, Topology, TopologyError
-
-if TYPE_CHECKING:
-    import networkx
-
-# networkx is imported on use: it takes longer than the rest of a relay's or a node's start.
 
 Metric = Literal["delay", "cost", "hops", "hyperbolic"]
 Paths = Literal["all", "shortest", "k-shortest", "equal-cost"]
@@ -61,8 +56,8 @@ def equal_routes(topology: Topology, to: str, by: Routing = BY_DELAY) -> Mapping
 
     Without `equal-cost` only the best. Raises TopologyError if there is no node `to`.
     """
-    graph = _graph(topology, _of_ip(by))
-    cost = _costs(graph, to)
+    cost = _costs(_graph(topology, _of_ip(by)), to)
+    scale = _scale(topology)
     found: dict[str, tuple[Hop, ...]] = {}
     for node, steps in _steps(topology, _of_ip(by)).items():
         mine = cost.get(node)
@@ -70,11 +65,10 @@ def equal_routes(topology: Topology, to: str, by: Routing = BY_DELAY) -> Mapping
             continue
         best = [(peer, hop) for peer, step, hop in steps if peer in cost and step + cost[peer] == mine]
         if by.paths == "equal-cost":
-            metric = mine // graph.graph["scale"]
             equal = [
                 (peer, hop)
                 for peer, step, hop in steps
-                if cost.get(peer, mine) < mine and (step + cost[peer]) // graph.graph["scale"] == metric
+                if cost.get(peer, mine) < mine and (step + cost[peer]) // scale == mine // scale
             ]
             best = sorted(best, key=_name) + sorted((way for way in equal if way not in best), key=_name)
             found[node] = tuple(hop for _, hop in best)
@@ -110,7 +104,7 @@ def next_hops(
     if by.metric == "hyperbolic":
         found = _nearest(topology, to, own)
     elif by.paths == "equal-cost":
-        found = _equal(graph, cost, own)
+        found = _equal(graph, cost, own, _scale(topology))
     elif by.paths == "k-shortest":
         found = _k_shortest(graph, to, own, by.k)
     else:
@@ -125,34 +119,25 @@ def next_hops(
 _Ways = dict[str, dict[LinkEnd, int]]
 """For each node: its next hops, with the cost of the path over each."""
 
+_Steps = Mapping[str, Mapping[str, int]]
+"""For each node: the costs of its links, by the nodes that they lead to."""
+
 
 def _without_return(
-    graph: networkx.DiGraph[str],
-    to: str,
-    cost: Mapping[str, int],
-    own: Mapping[str, list[LinkEnd]],
-    *,
-    is_one: bool,
+    graph: _Steps, to: str, cost: Mapping[str, int], own: Mapping[str, list[LinkEnd]], *, is_one: bool
 ) -> _Ways:
-    steps_to: dict[str, dict[str, int]] = {
-        node: {peer: edge["cost"] for peer, edge in peers.items()} for node, peers in graph.pred.items()
-    }
-    children = _children(to, cost, steps_to)
+    children = _children(to, cost, graph)
     found: _Ways = {}
     for node, ends in own.items():
-        steps = {end: steps_to[node][end.peer] for end in ends}
+        steps = {end: graph[node][end.peer] for end in ends}
         first = min(ends, key=lambda end: (steps[end] + cost[end.peer], end.peer))
         ways = {first: steps[first] + cost[first.peer]}
         others = [end for end in ends if end != first]
         if others and not is_one:
-            around = _around(node, {end.peer for end in others}, cost, steps_to, children)
+            around = _around(node, {end.peer for end in others}, cost, graph, children)
             ways |= {end: steps[end] + around[end.peer] for end in others if end.peer in around}
         found[node] = ways
     return found
-
-
-_Steps = Mapping[str, Mapping[str, int]]
-"""For each node: the costs of its links, by the nodes that they lead to."""
 
 
 def _children(to: str, cost: Mapping[str, int], steps_to: _Steps) -> Mapping[str, Sequence[str]]:
@@ -193,6 +178,17 @@ def _around(
                 leads[peer].append((each, step))
             elif peer in cost and peer != node:
                 waiting.append((cost[peer] + step, each))
+    reached = _cheapest(waiting, leads)
+    return found | {peer: reached[peer] for peer in peers if peer in reached}
+
+
+def _cheapest(
+    waiting: list[tuple[int, str]], leads: Mapping[str, Iterable[tuple[str, int]]]
+) -> dict[str, int]:
+    """Return the cost of the cheapest path to each node (E. W. Dijkstra, 1959).
+
+    waiting: (cost, node) of the first nodes; leads: from each node to others, with the cost of the step.
+    """
     heapify(waiting)
     reached: dict[str, int] = {}
     while waiting:
@@ -202,14 +198,13 @@ def _around(
             for other, step in leads[each]:
                 if other not in reached:
                     heappush(waiting, (so_far + step, other))
-    return found | {peer: reached[peer] for peer in peers if peer in reached}
+    return reached
 
 
-def _equal(graph: networkx.DiGraph[str], cost: Mapping[str, int], own: Mapping[str, list[LinkEnd]]) -> _Ways:
+def _equal(graph: _Steps, cost: Mapping[str, int], own: Mapping[str, list[LinkEnd]], scale: int) -> _Ways:
     found: _Ways = {}
-    scale = graph.graph["scale"]
     for node, ends in own.items():
-        costs = {end: graph.edges[end.peer, node]["cost"] + cost[end.peer] for end in ends}
+        costs = {end: graph[node][end.peer] + cost[end.peer] for end in ends}
         mine = cost[node]
         found[node] = {
             end: mine  # equal costs: the choice is left to the strategy
@@ -219,9 +214,14 @@ def _equal(graph: networkx.DiGraph[str], cost: Mapping[str, int], own: Mapping[s
     return found
 
 
-def _k_shortest(graph: networkx.DiGraph[str], to: str, own: Mapping[str, list[LinkEnd]], k: int) -> _Ways:
-    from networkx import path_weight, shortest_simple_paths
+def _k_shortest(steps: _Steps, to: str, own: Mapping[str, list[LinkEnd]], k: int) -> _Ways:
+    # On use: its import takes longer than the rest of a relay's or a node's start.
+    from networkx import DiGraph, path_weight, shortest_simple_paths
 
+    graph: DiGraph[str] = DiGraph()
+    graph.add_weighted_edges_from(
+        ((peer, node, step) for node, peers in steps.items() for peer, step in peers.items()), "cost"
+    )
     found: _Ways = {}
     for node, ends in own.items():
         by_peer = {end.peer: end for end in ends}
@@ -278,13 +278,12 @@ def path_delay_ns(topology: Topology, a: str, b: str) -> int:
 
     Raises TopologyError if a node is unknown or no path joins them.
     """
-    graph = _graph(topology, BY_DELAY)
-    costs = _costs(graph, b)
+    costs = _costs(_graph(topology, BY_DELAY), b)
     if a not in topology.nodes:
         raise TopologyError(f"there is no node {a!r}")
     if a not in costs:
         raise TopologyError(f"no path joins {a} and {b}")
-    return costs[a] // int(graph.graph["scale"])
+    return costs[a] // _scale(topology)
 
 
 _MOST_RADIUS = 300.0
@@ -333,35 +332,38 @@ def _direction(angles: tuple[float, ...]) -> list[float]:
     return [*found, rest]
 
 
-def _costs(graph: networkx.DiGraph[str], to: str) -> Mapping[str, int]:
+def _costs(graph: _Steps, to: str) -> Mapping[str, int]:
     """Return the cost of the cheapest path to a node from each that has one.
 
     Raises TopologyError if there is no such node.
     """
-    from networkx import single_source_dijkstra_path_length
-
     if to not in graph:
         raise TopologyError(f"there is no node {to!r}")
-    return single_source_dijkstra_path_length(graph, to, weight="cost")  # type: ignore[return-value]
+    leads: dict[str, list[tuple[str, int]]] = {node: [] for node in graph}
+    for node, peers in graph.items():
+        for peer, step in peers.items():
+            leads[peer].append((node, step))
+    return _cheapest([(0, to)], leads)
+
+
+def _scale(topology: Topology) -> int:
+    """Return the factor of the metric in a cost: a path has fewer hops than there are nodes, so that
+    metric * scale + hops compares like (metric, hops).
+    """
+    return len(topology.nodes)
 
 
 @lru_cache(maxsize=64)
-def _graph(topology: Topology, by: Routing, *, links_only: bool = False) -> networkx.DiGraph[str]:
-    """The topology as a graph whose edges lead from a node to those that can send to it.
-
-    Their `cost` orders paths by the metric, then by hops. A path has fewer hops than there are nodes, so with
-    the number of nodes as `scale`, metric * scale + hops compares like (metric, hops).
+def _graph(topology: Topology, by: Routing, *, links_only: bool = False) -> _Steps:
+    """The least cost of a step from each node to each that it can send to; it orders paths by the metric,
+    then by hops.
     """
-    from networkx import DiGraph
-
-    graph: networkx.DiGraph[str] = DiGraph(scale=len(topology.nodes))
-    graph.add_nodes_from(topology.nodes)
+    graph: dict[str, dict[str, int]] = {}
     for node, steps in _steps(topology, by).items():
+        least = graph[node] = {}
         for peer, step, hop in steps:
-            if links_only and not isinstance(hop.out, LinkEnd):
-                continue
-            if not graph.has_edge(peer, node) or step < graph.edges[peer, node]["cost"]:
-                graph.add_edge(peer, node, cost=step)
+            if not links_only or isinstance(hop.out, LinkEnd):
+                least[peer] = min(least.get(peer, step), step)
     return graph
 
 
@@ -369,7 +371,7 @@ def _graph(topology: Topology, by: Routing, *, links_only: bool = False) -> netw
 def _steps(topology: Topology, by: Routing) -> Mapping[str, list[tuple[str, int, Hop]]]:
     """For each node the neighbours to which it can send, with the cost and the hop."""
     found: dict[str, list[tuple[str, int, Hop]]] = {node: [] for node in topology.nodes}
-    scale = len(topology.nodes)
+    scale = _scale(topology)
     for hop in topology.hops:
         if isinstance(hop.out, LinkEnd) and hop.out.link in by.down:
             continue

@@ -2,7 +2,7 @@
 
 from analysis.files import Rows
 from analysis.metrics.agreement import agreement, difference_text
-from analysis.metrics.catalogue import METRICS, shown, why_unranked
+from analysis.metrics.catalogue import why_unranked
 from analysis.metrics.study import Estimate, Point, Study, has_star, studied
 
 _DECIMALS = 9
@@ -23,11 +23,10 @@ HEADLINES = {
     "delivered_share": ("delivered", "%"),
     "latency_p50": ("median latency", "ms"),
     "interests_network": ("Interests", "per item"),
-    "pit_entries_mean": ("PIT entries", "mean of a node"),
-    "state_entries_mean": ("state entries", "mean of a node"),
+    "state_bytes_mean": ("state", "bytes of a node"),
     "bytes_per_item": ("bytes", "per item"),
 }
-"""Five headline metrics of a run in a terminal (PITs or state): column heads, in two lines."""
+"""Five headline metrics of a run in a terminal: column heads, in two lines."""
 
 
 def headlines(comparison: Rows) -> str:
@@ -39,12 +38,9 @@ def headlines(comparison: Rows) -> str:
     for row in comparison:
         values.setdefault(row["layering"], {})[row["metric"]] = row["value"]
     whys = {layering: why for layering, known in values.items() if (why := why_unranked(known))}
-    there = {(key, x) for x, known in values.items() for key, value in known.items() if value is not None}
-    keys = {metric.key for metric in shown(METRICS, there, values)}
-    heads = {key: head for key, head in HEADLINES.items() if key in keys}
-    lines = [["", *(head for head, _ in heads.values())], ["", *(unit for _, unit in heads.values())]]
+    lines = [["", *(head for head, _ in HEADLINES.values())], ["", *(unit for _, unit in HEADLINES.values())]]
     for layering, known in values.items():
-        numbers = {key: number(known[key]) for key in heads}
+        numbers = {key: number(known[key]) for key in HEADLINES}
         if layering in whys and known["latency_p50"] is not None:
             numbers["latency_p50"] += "*"
         lines.append([layering, *numbers.values()])

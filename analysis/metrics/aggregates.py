@@ -18,6 +18,7 @@ from analysis.columns.samples import without_tails
 from analysis.columns.values import ALL, HELD
 from analysis.decode.protocols.registry import PROTOCOLS
 from analysis.files import Rows
+from analysis.metrics.catalogue import OTHER, STATE_KINDS
 
 Totals: TypeAlias = Mapping[str, Mapping[str, Any]]
 """Metrics by layering and name; None, or absent, where undefined."""
@@ -101,6 +102,17 @@ def held_totals(name: str, summary: pa.Table) -> Totals:
                 f"{name}_{what}_network": network.get(f"mean_{what}"),
                 f"{name}_{what}_network_peak": network.get(f"peak_{what}"),
             }
+    return totals
+
+
+def kind_totals(kinds: pa.Table) -> Totals:
+    """Return bytes of state, mean of a node, by the catalogue's STATE_KINDS, from
+    analysis.metrics.run.state.KINDS.
+    """
+    totals: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
+    for row in kinds.filter(pc.greater(kinds["peak_bytes"], 0)).to_pylist():
+        kind = row["kind"] if row["kind"] in STATE_KINDS else OTHER
+        totals[row["layering"]][f"state_bytes_{kind}"] += row["mean_bytes"]
     return totals
 
 

@@ -1,6 +1,6 @@
 """The catalogue of metrics: title, unit and direction of each, and which values are not comparable."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 
@@ -30,6 +30,24 @@ DELIVERY, _LATENCY, _STATE, _PIT, _FINDING, _STANDING, _UPSTREAM, _WIRE, _SHARIN
     "On the wire",
     "Sharing a link",
 )
+
+OTHER = "other"
+STATE_KINDS = {
+    "pit": "Interests that wait",
+    "llis": "long-lived Interests",
+    "sources": "sources of feeds",
+    "routes": "routes",
+    "strategies": "strategies of prefixes",
+    "ends": "ends of feeds",
+    "connections": "connections",
+    "exchanges": "feeds on connections",
+    "messages": "messages for others",
+    "statements": "follows and blocks",
+    "feeds": "feeds of tinySSB",
+    "packets": "packets for others",
+    OTHER: "other",
+}
+"""Kinds of state, and their words: docs/architecture.md. `other` takes those of layerings from elsewhere."""
 
 OVER_NDN = (_PIT, _UPSTREAM)
 """Groups of metrics only for layerings over NDN: others have no PIT."""
@@ -93,15 +111,19 @@ METRICS = (
         _STATE, "state_entries_network_peak", "State entries, peak of the whole network", "entries", "lower"
     ),
     Metric(_STATE, "state_bytes_mean", "State bytes, mean of a node", "bytes", "lower", "state bytes"),
+    *(
+        Metric(_STATE, f"state_bytes_{kind}", f"of which {words}", "bytes", "")
+        for kind, words in STATE_KINDS.items()
+    ),
     Metric(_STATE, "state_bytes_peak", "State bytes, peak of a node", "bytes", "lower"),
     Metric(_STATE, "state_bytes_network", "State bytes, mean of the whole network", "bytes", "lower"),
     Metric(_STATE, "state_bytes_network_peak", "State bytes, peak of the whole network", "bytes", "lower"),
-    Metric(_PIT, "pit_entries_mean", "PIT entries, mean of a node", "entries", "lower", "PIT entries"),
+    Metric(_PIT, "pit_entries_mean", "PIT entries, mean of a node", "entries", "lower"),
     Metric(_PIT, "pit_entries_peak", "PIT entries, peak of a node", "entries", "lower"),
     Metric(_PIT, "pit_entries_per_feed", "PIT entries, peak of a node, per feed there", "entries", "lower"),
     Metric(_PIT, "pit_entries_network", "PIT entries, mean of the whole network", "entries", "lower"),
     Metric(_PIT, "pit_entries_network_peak", "PIT entries, peak of the whole network", "entries", "lower"),
-    Metric(_PIT, "pit_bytes_mean", "PIT bytes, mean of a node", "bytes", "lower", "PIT bytes"),
+    Metric(_PIT, "pit_bytes_mean", "PIT bytes, mean of a node", "bytes", "lower"),
     Metric(_PIT, "pit_bytes_peak", "PIT bytes, peak of a node", "bytes", "lower"),
     Metric(_PIT, "pit_bytes_network", "PIT bytes, mean of the whole network", "bytes", "lower"),
     Metric(_PIT, "pit_bytes_network_peak", "PIT bytes, peak of the whole network", "bytes", "lower"),
@@ -229,12 +251,17 @@ METRICS = (
     ),
     Metric(_SHARING, "queue_max", "Queue at the busiest link, maximum", "bytes", "lower"),
     Metric("Processor", "cpu_per_item", "CPU per delivered item, all nodes", "ms", "lower", "CPU"),
+    Metric("Processor", "processor_most", "Busy time of the busiest node’s processor", "%", "lower"),
+    Metric("Processor", "processor_mean", "Busy time of a node’s processor, mean", "%", "lower"),
+    Metric(
+        "Processor", "verified_per_item", "Signatures verified, per delivered item", "signatures", "lower"
+    ),
     Metric("Measurement", "capture_drops", "Frames that the capture dropped", "frames", "lower"),
 )
 """Every metric of the comparison, in order. An Interest is a classic one or an LLI; "PIT entries" are classic
 entries and feeds; "a node" is the mean, or maximum, over all nodes of the topology. State is defined in
-docs/architecture.md; over NDN it is the PIT, and shown() omits one of the two. Lifetimes are of entries that
-have lasted and ended, shares of ended entries, at all nodes; an LLI that renews counts at both ends of its
+docs/architecture.md, and sampled; PITs are followed packet by packet. Lifetimes are of entries that have
+lasted and ended, shares of ended entries, at all nodes; an LLI that renews counts at both ends of its
 link. Protocols declare their control messages (analysis/decode/protocols): of NDN, Interests, LLIs, Nacks,
 Hellos, and frames with only FeedStates or acknowledgements; TCP's own overhead is in frames and bytes.
 analysis/metrics/run/moves.py explains the metrics of finding feeds. Undefined metrics (recovery without a
@@ -242,25 +269,6 @@ failure) are null for all layerings of a run.
 """
 
 BY_KEY = {metric.key: metric for metric in METRICS}
-
-
-_TWINS = {
-    metric.key: f"pit_{metric.key.removeprefix('state_')}" for metric in METRICS if metric.group == _STATE
-}
-"""Metrics of state, and their PIT equivalents."""
-
-
-def shown(
-    metrics: Iterable[Metric], known: Collection[tuple[str, str]], layerings: Iterable[str]
-) -> list[Metric]:
-    """Return metrics without one of each of _TWINS: the PIT metric if a layering has no PIT.
-
-    `known`: each (metric key, layering) with a value.
-    """
-    chosen = [*layerings]
-    hidden = {key if all((pit, x) in known for x in chosen) else pit for key, pit in _TWINS.items()}
-    return [metric for metric in metrics if metric.key not in hidden]
-
 
 MATTERS = 0.05
 """Relative difference that matters: values within it count as equal, but for counts of what went wrong."""

@@ -91,6 +91,7 @@ def _derived(known: defaultdict[str, Any]) -> dict[str, Any]:
         "asking_per_item": ratio(known["asking_bytes"], known["carried"]),
         "airtime_per_item": ratio(known["airtime_ns"], 1e6 * known["carried"]),
         "cpu_per_item": ratio(known["cpu_ns"], 1e6 * known["carried"]),
+        "verified_per_item": ratio(known["verified"], known["carried"]),
         "capture_drops": known["dropped"],
         "signalling_per_move": ratio(
             _sum(known["route_changes"], known["signalling_messages"]), known["moves"]

@@ -13,7 +13,7 @@ from math import sqrt
 from statistics import fmean, stdev
 from typing import Any, NamedTuple
 
-from analysis.metrics.catalogue import BY_KEY, Metric, is_time, shown, why_unranked
+from analysis.metrics.catalogue import BY_KEY, Metric, is_time, why_unranked
 from analysis.run.keys import LOSS, NET, Words, value_words, words
 from analysis.run.manifest import Question
 
@@ -167,10 +167,9 @@ class Study(NamedTuple):
 
 
 def studied(study: Study, metrics: Iterable[Metric] = STUDIED) -> list[Metric]:
-    """Return the metrics with values in a study, and one of each pair of state and PIT metrics."""
-    known = {(key, layering) for key, layering, _ in study.values}
-    keys = {key for key, _ in known}
-    return [metric for metric in shown(metrics, known, study.layerings) if metric.key in keys]
+    """Return the metrics with values in a study."""
+    keys = {key for key, _, _ in study.values}
+    return [metric for metric in metrics if metric.key in keys]
 
 
 def estimate(values: Sequence[float]) -> Estimate:

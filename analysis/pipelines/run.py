@@ -33,12 +33,23 @@ from analysis.errors import AnalysisError, one_line_errors
 from analysis.files import Rows, whole_directory
 from analysis.metrics import aggregates
 from analysis.metrics.comparison import compare, measure
-from analysis.metrics.run import bottleneck, delivery, ebt, held_state, logs, moves, replication, state, tiny
+from analysis.metrics.run import (
+    bottleneck,
+    delivery,
+    ebt,
+    held_state,
+    logs,
+    moves,
+    replication,
+    saturation,
+    state,
+    tiny,
+)
 from analysis.metrics.run.delivery import copies
 from analysis.metrics.run.feed_hops import feed_hops
 from analysis.metrics.run.in_flight import in_flight
 from analysis.metrics.run.lower_bounds import feeds_at, item_sizes, least_sizes, wire_bound, with_bound
-from analysis.metrics.run.saturation import keeping_up
+from analysis.metrics.run.saturation import keeping_up, processors
 from analysis.packet_schema import MESSAGES
 from analysis.pit.entry import COUNTED
 from analysis.pit.outcomes import lives
@@ -87,9 +98,11 @@ _EVENTS = pa.schema(
         ("detail", pa.string()),
     ]
 )
+_PITS = "pit", "llis"
+"""The kinds of sampled state that PITs derived from packets have together."""
 _COUNTERS = pa.schema(
     [("time", pa.int64()), ("node", pa.string())]
-    + [("state", pa.struct([("pit", pa.struct([(what, pa.int64()) for what in HELD]))]))]
+    + [("state", pa.struct([(kind, pa.struct([(what, pa.int64()) for what in HELD])) for kind in _PITS]))]
     + [(f"pit_{what}", pa.int64()) for what in COUNTED if what not in HELD]
 )
 
@@ -169,10 +182,6 @@ class RunInputs(NamedTuple):
     pit_held: dict[str, Rows]
     sampled: dict[str, Rows]
     collected: dict[str, pa.Table]
-
-    def held(self, what: str) -> Rows:
-        """Return state rows: PITs derived from packets, and sampled state elsewhere."""
-        return self.pit_held[what] + self.sampled[what]
 
     @property
     def cases_over_ndn(self) -> Cases:
@@ -308,10 +317,9 @@ def _item_sizes(messages: DataFrame, seen: DataFrame, cases: Cases) -> DataFrame
 
 
 def _sampled(cases: Cases, known: Setting) -> dict[str, Rows]:
-    """Return the sampled state of nodes without PITs, from state.held_levels()."""
-    elsewhere = {name: case for name, case in cases.items() if case.protocol != NDN}
-    spans, over = _spans(row for row in known.runs.to_pylist() if row["layering"] in elsewhere)
-    return state.held_levels(state.read_samples(elsewhere), spans, over, CURVE_BINS)
+    """Return the sampled state of nodes, from state.held_levels()."""
+    spans, over = _spans(known.runs.to_pylist())
+    return state.held_levels(state.read_samples(cases), spans, over, CURVE_BINS)
 
 
 def _spans(runs: Iterable[dict[str, Any]]) -> tuple[dict[str, Span], dict[str, Span]]:
@@ -350,6 +358,7 @@ def _measure(given: RunInputs) -> pa.Table:
         aggregates.latency_totals(table["latency_quantiles"], table["first_items"], table["recovery"]),
         aggregates.keeping_up_totals(table["keeping_up"]),
         aggregates.held_totals("state", table["state_summary"]),
+        aggregates.kind_totals(table["state_kinds"]),
         aggregates.held_totals("pit", table["pit_summary"]),
         aggregates.pit_totals(table["pit_summary"], table["feeds_at"]),
         aggregates.lives_totals(table["pit_lives"]),
@@ -366,6 +375,7 @@ def _measure(given: RunInputs) -> pa.Table:
             table["counters"], table["told"], table["found"], given.setting.timeline, given.setting.runs
         ),
         held_state.totals(table["standing"]),
+        processors(table["counters"], given.setting.runs),
         tiny.totals(table["tiny_sent"].to_pylist(), table["latency_quantiles"].to_pylist(), given.cases),
     ]
     return given.write("measures", given.signed(measure(given.setting.runs, totals)))
@@ -373,8 +383,9 @@ def _measure(given: RunInputs) -> pa.Table:
 
 def _state(given: RunInputs) -> None:
     by_node = ("layering", "node")
-    for name, summary in (("state", given.held("summary")), ("pit", given.pit_held["summary"])):
+    for name, summary in (("state", given.sampled["summary"]), ("pit", given.pit_held["summary"])):
         given.sorted(f"{name}_summary", pa.Table.from_pylist(summary, levels.SUMMARY), *by_node)
+    given.collected["state_kinds"] = pa.Table.from_pylist(given.sampled["kinds"], state.KINDS)
     given.keep("pit_lives", lives(given.of_pits(PIT_INTERVALS.name, PIT_INTERVALS.spark)), *by_node)
 
 
@@ -423,7 +434,7 @@ def _streams(given: RunInputs) -> None:
 
 
 def _moves(given: RunInputs) -> None:
-    columns = pa.unify_schemas([moves.COUNTERS, held_state.COUNTERS])
+    columns = pa.unify_schemas([moves.COUNTERS, held_state.COUNTERS, saturation.COUNTERS])
     counters = given.collected["counters"] = _read_lines(given.cases, columns, Run.counters)
     given.sorted("standing", held_state.peaks(counters), "layering", "node")
     given.collected["told"] = moves.signalling_messages(given.packets, given.runs).toArrow()
@@ -469,8 +480,7 @@ def _report_tables(given: RunInputs) -> Tables:
     """Measure the layerings of one run, and compute the other tables of its report."""
     for name in ("curves", "heat"):
         given.write(f"pit_{name}", pa.Table.from_pylist(given.pit_held[name]))
-        given.collected[f"state_{name}"] = pa.Table.from_pylist(given.held(name))
-    given.collected["state_kinds"] = pa.Table.from_pylist(given.sampled["kinds"])
+        given.collected[f"state_{name}"] = pa.Table.from_pylist(given.sampled[name])
     in_parallel(
         *(partial(step, given) for step in (_measure, _in_flight, _truth, _links, _logs, _replication))
     )
@@ -520,8 +530,8 @@ def _in_flight(given: RunInputs) -> None:
 def _truth(given: RunInputs) -> None:
     counted = _read_lines(given.cases_over_ndn, _COUNTERS, Run.counters)
     for what in HELD:
-        counter = pc.struct_field(counted["state"], ["pit", what])
-        counted = counted.append_column(f"pit_{what}", counter)
+        classic, llis = (pc.struct_field(counted["state"], [kind, what]) for kind in _PITS)
+        counted = counted.append_column(f"pit_{what}", pc.add(classic, pc.fill_null(llis, 0)))
     counted = counted.drop(["state"])
     manifest = next(iter(given.cases.values())).manifest
     slack = 0 if manifest.net == "emulated" else IN_FLIGHT_NS

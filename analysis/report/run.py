@@ -13,7 +13,7 @@ from analysis.columns.values import ALL, OUTCOMES
 from analysis.decode.protocols.registry import framed
 from analysis.files import Rows
 from analysis.metrics.aggregates import ratio
-from analysis.metrics.catalogue import METRICS, Metric, is_time, shown
+from analysis.metrics.catalogue import METRICS, Metric, is_time
 from analysis.metrics.claims import Samples
 from analysis.metrics.run.incidents import errors, forks
 from analysis.report.figures import answer, delay, logs, replication, state, tiny, wire
@@ -87,8 +87,7 @@ def write_report(run: Run, tables: Tables) -> None:
 
 class _ReportInputs:
     """Shared inputs of the page's parts: `with_pits` is the manifest with only the layerings whose nodes have
-    PITs, `held` a word for the nodes' state, and `ended` has rows of the ended PIT entries of all nodes of a
-    layering.
+    PITs, and `ended` has rows of the ended PIT entries of all nodes of a layering.
     """
 
     def __init__(self, manifest: Manifest, tables: Tables) -> None:
@@ -97,7 +96,6 @@ class _ReportInputs:
         self.values = {(row["metric"], row["layering"]): row["value"] for row in tables["comparison"]}
         self.carried = _carried(tables["overhead"], self.values, manifest)
         self.with_pits = manifest.model_copy(update={"layerings": manifest.over_ndn})
-        self.held = "PIT" if self.with_pits.layerings == manifest.layerings else "State"
         self.ended = [row for row in tables["pit_lives"] if row["node"] == ALL]
 
 
@@ -145,7 +143,6 @@ def render(manifest: Manifest, tables: Tables) -> str:
         truth=tables["pit_truth_summary"],
         messages=_messages(tables["sent_messages"], given.carried, manifest),
         connections=list(_connections(tables["connections"])),
-        held=given.held,
         kinds=tables["state_kinds"],
         lookups=tables["lookups"],
         ebt=replication.most_switched(tables["ebt_connections"]),
@@ -209,10 +206,10 @@ def _state_plots(given: _ReportInputs) -> tuple[list[Figure | None], int]:
     nodes = [node.name for node in manifest.topology.nodes]
     curves, summary = tables["state_curves"], tables["state_summary"]
     heat = tables["state_heat"]
-    over_time, hidden = state.over_time(curves, heat, summary, nodes, manifest, word=given.held)
+    over_time, hidden = state.over_time(curves, heat, summary, nodes, manifest, word="State")
     plots: list[Figure | None] = [
         over_time,
-        state.heat(heat, summary, nodes, manifest, given.held),
+        state.heat(heat, summary, nodes, manifest, "State"),
     ]
     if with_pits.layerings:
         outcomes = {(row["layering"], outcome): row[outcome] for row in given.ended for outcome in OUTCOMES}
@@ -287,8 +284,7 @@ def _by_items(row: dict[str, Any]) -> int:
 def _compared_rows(comparison: Rows, samples: Samples, manifest: Manifest) -> Iterator[ComparedRow]:
     cells = {(row["metric"], row["layering"]): row for row in comparison}
     values = {place: cell["value"] for place, cell in cells.items()}
-    there = {place for place, value in values.items() if value is not None}
-    for metric in shown(METRICS, there, manifest.layerings):
+    for metric in METRICS:
         row = [cells[metric.key, layering] for layering in manifest.layerings]
         whys = [_why(metric, cell["layering"], values, samples.whys) for cell in row]
         if all(cell["value"] is None for cell in row) and not any(whys):

@@ -57,7 +57,7 @@ RUNS = pa.schema(
 """A row per case: its position in the run, the protocol between nodes (analysis/decode/protocols), times,
 frames dropped by the capture, deliveries expected, and the credit of its LLIs (null if not fixed). from_ns,
 until_ns: averaging interval, from the first publication to the last one, or to the end if there is but one.
-cpu_ns: processor time of all nodes, null in the emulator.
+cpu_ns: processor time of all nodes, null in the emulator without a cost model.
 """
 
 NODES = pa.schema([("layering", pa.string()), ("node", pa.string()), ("role", pa.string())])

@@ -206,7 +206,7 @@ class LayeringRun(BaseModel):
     """One layering's run; times in ns.
 
     Sequence: start; first and last publication; settling after the last scenario event; end of subscriptions;
-    draining; end. cpu_ns: processor time of each node's process, where nodes are processes. cells: statistics
+    draining; end. cpu_ns: processor time of each node's process, or by the cost model. cells: statistics
     of each member of each radio cell, as topologies.radio counts them.
     """
 

@@ -12,6 +12,7 @@ from forwarder.wire.packet import ED25519, Data, parse_data
 from forwarder.wire.tlv import MalformedPacket, element, elements
 from ssb.keys import feed_ref, parse_message, verify
 from ssb.message import InvalidMessage, Message
+from ssb.work import WORK
 
 _SIGNATURE_BYTES: Final = 64
 _REMEMBERED: Final = 2048
@@ -68,9 +69,11 @@ def parse_item(feed: bytes, seq: int, data: Data) -> Item:
 
 def verify_item(feed: bytes, item: Item) -> None:
     """Raise RejectedItem unless the feed's author signed the item, or vouched for it."""
-    if _verified.get(item.data.wire, _UNKNOWN)[0] != feed:
+    is_new = _verified.get(item.data.wire, _UNKNOWN)[0] != feed
+    if is_new:
         check_signature(feed, item)
         _remember(feed, item)
+    WORK.met(item.data.wire, verifies=not is_new)
 
 
 def verify_run(feed: bytes, run: Sequence[Item]) -> None:
@@ -86,6 +89,7 @@ def verify_run(feed: bytes, run: Sequence[Item]) -> None:
     verify_item(feed, run[-1])
     for item in run[:-1]:
         _remember(feed, item)
+        WORK.met(item.data.wire, verifies=False)
 
 
 def is_signed(feed: bytes, signature: bytes, text: bytes) -> bool:

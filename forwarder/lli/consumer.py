@@ -162,6 +162,10 @@ class Consumer:
             deadline = min(deadline, self._unfed_since + WAITING)
         return None if deadline == NEVER else deadline
 
+    def size(self) -> int:
+        """Return the bytes of what it has asked for (next, limit, expiry), and of evidence."""
+        return len(self.feed) + 3 * 8 + 9 * (self.evidence is not None)
+
     def wake(self, now: int) -> None:
         """Act on a deadline."""
         if not self._open:

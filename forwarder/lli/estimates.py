@@ -17,9 +17,13 @@ _MAX_REORDER_SHIFT: Final = 3
 
 
 class Rtt(RoundTrip):
-    """Round-trip time to an upstream, and how far packets overtake each other there (RFC 8985)."""
+    """Round-trip time to an upstream, and how far packets overtake each other there (RFC 8985).
 
-    __slots__ = ("_ambiguous", "_backoff", "_is_rough", "_reorder_shift")
+    Attributes:
+        owed_until: a first answer may answer an LLI that was given up, until then, ns.
+    """
+
+    __slots__ = ("_ambiguous", "_backoff", "_is_rough", "_reorder_shift", "owed_until")
 
     def __init__(self) -> None:
         super().__init__(INITIAL_TIMEOUT, MIN_TIMEOUT, MAX_TIMEOUT, _GRANULARITY)
@@ -27,6 +31,7 @@ class Rtt(RoundTrip):
         self._backoff = 0
         self._is_rough = True
         self._reorder_shift = 0
+        self.owed_until = 0
 
     def sample(self, measured: int, *, is_rough: bool = False) -> None:
         """Take in a measurement, ns, of something that was asked only once (Karn).

@@ -61,8 +61,7 @@ class Neighbour:
         self.agreed_at = 0  # when it last showed that it knows of what it was asked for
         self.compared_at = 0  # when it was last sent the digest of what it has been granted
         self.number = 0
-        self.pending: int | None = None  # the number of a Hello that is to be replied to
-        self.pending_since = 0
+        self.pending: dict[int, int] = {}  # Hellos to be replied to, of which the last will do: when sent, ns
         self.pending_checks: dict[bytes, None] = {}
         self.pending_notices: dict[bytes, None] = {}
         self.tries = 0
@@ -79,14 +78,17 @@ class Neighbour:
         due = self.compared_at + HELLO if self.granted and (self.listens or self.is_aware) else NEVER
         if not self.is_aware:
             return due
-        if self.pending is not None:
-            pause = HELLO if self.is_dead else self.rtt.timeout(self.tries)
-            return min(due, self.pending_since + pause)
+        if self.pending:
+            return min(due, self.retry_at())
         if self.checks or self.notices:
             return 0
         if self.held:
             due = min(due, self.agreed_at + HELLO + _SLACK + self.rtt.timeout(), self.renew_at)
         return due
+
+    def retry_at(self) -> int:
+        """Return when the pending Hello is to be repeated, ns."""
+        return self.pending[self.number] + (HELLO if self.is_dead else self.rtt.timeout(self.tries))
 
     def asked(self) -> list[Standing]:
         """Return the standings of all grants to it, as this node holds them."""
@@ -196,7 +198,7 @@ class Neighbours:
     def rest(self) -> None:
         """Leave the dead alone: nobody follows any feed."""
         for neighbour in self._neighbours.values():
-            if neighbour.pending is not None:
+            if neighbour.pending:
                 self._give_up(neighbour)
                 neighbour.is_dead = False
                 self._schedule(neighbour)
@@ -243,7 +245,7 @@ class Neighbours:
         if not neighbour.is_dead:
             return False
         neighbour.is_dead = False
-        neighbour.tries = 1  # as many as it had are not in vain any more; the reply is no measure
+        neighbour.tries = 1  # as many as it had are not in vain any more
         # Few of the Hellos that have said so will have come through.
         self._say(neighbour, Hello(is_forgotten=True))
         self._schedule(neighbour)
@@ -364,7 +366,9 @@ class Neighbours:
             self._faces[face].is_proven = True
             neighbour.challenge = None
             news.proven = True
-        if neighbour.pending is not None and hello.reply == neighbour.pending:
+        if hello.reply in neighbour.pending:
+            neighbour.rtt.sample(now - neighbour.pending[hello.reply])
+        if neighbour.pending and hello.reply == neighbour.number:
             # What has come since shows that both agree now, and not that the neighbour has renewed anything.
             is_renewed = hello.held is not None and hello.held == neighbour.pending_held
             if hello.held is not None and not is_renewed:
@@ -392,9 +396,7 @@ class Neighbours:
     def _replied(self, neighbour: Neighbour, now: int, *, is_renewed: bool) -> list[FeedEntry]:
         """Take in a reply; return the feeds that must renew for themselves."""
         left_alone = []
-        if neighbour.tries == 0:
-            neighbour.rtt.sample(now - neighbour.pending_since)
-        neighbour.pending = None
+        neighbour.pending.clear()
         neighbour.tries = 0
         neighbour.pending_checks.clear()
         neighbour.pending_notices.clear()
@@ -433,9 +435,7 @@ class Neighbours:
 
     def _look_after(self, neighbour: Neighbour, now: int) -> bool:
         """Act on a neighbour's alarm; return whether it has died."""
-        if neighbour.pending is not None and now >= neighbour.pending_since + (
-            HELLO if neighbour.is_dead else neighbour.rtt.timeout(neighbour.tries)
-        ):
+        if neighbour.pending and now >= neighbour.retry_at():
             neighbour.tries += 1
             if neighbour.tries >= MAX_TRIES and not neighbour.held and not neighbour.is_dead:
                 self._give_up(neighbour)
@@ -450,7 +450,7 @@ class Neighbours:
             if is_dying:
                 self._counters["deaths"] += 1
             return is_dying
-        if neighbour.pending is None and neighbour.is_aware:
+        if not neighbour.pending and neighbour.is_aware:
             is_silent = now >= neighbour.agreed_at + HELLO + _SLACK + neighbour.rtt.timeout()
             is_due = neighbour.checks or neighbour.notices or now >= neighbour.renew_at
             is_silent = is_silent and bool(neighbour.held)
@@ -464,7 +464,7 @@ class Neighbours:
         return False
 
     def _give_up(self, neighbour: Neighbour) -> None:
-        neighbour.pending = None
+        neighbour.pending.clear()
         neighbour.tries = 0
         neighbour.checks.clear()
         neighbour.notices.clear()
@@ -477,7 +477,7 @@ class Neighbours:
         _move(neighbour.checks, neighbour.pending_checks, room)
         _move(neighbour.notices, neighbour.pending_notices, room - len(neighbour.pending_checks))
         neighbour.number += 1
-        neighbour.pending, neighbour.pending_since = neighbour.number, now
+        neighbour.pending[neighbour.number] = now
         neighbour.renews = neighbour.renews or now >= neighbour.renew_at
         haves = tuple(map(neighbour.have, neighbour.pending_checks))
         states = tuple(map(neighbour.news, neighbour.pending_notices))

@@ -11,6 +11,7 @@ from forwarder.wire.lp import make_feed_state
 from forwarder.wire.packet import Data, Interest
 
 _FORWARDER: Final = 0  # the one face of an application
+_STATE_BYTES: Final = 3 * 8 + 9  # next, limit and expiry of the range, and evidence
 
 
 class Producer:
@@ -99,6 +100,10 @@ class Producer:
     def waiting(self) -> int:
         """Grants and Interests that wait for items."""
         return len(self._ranges) + len(self._pending)
+
+    def size(self) -> int:
+        """Return the bytes of an open range, and of evidence; Interests count in the PIT."""
+        return len(self.feed) + _STATE_BYTES if self._ranges else 0
 
     def next_deadline(self) -> int | None:
         """Return when wake() is due, ns."""

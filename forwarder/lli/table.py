@@ -481,6 +481,10 @@ class FeedTable:
     def __iter__(self) -> Iterator[FeedEntry]:
         return iter(self._entries.values())
 
+    def remembered(self) -> Iterator[tuple[bytes, Memory]]:
+        """Iterate over feeds whose entries have ended, and what is still known of them."""
+        return ((feed, memory) for feed, (_, memory) in self._left.items())
+
     # Entries.
 
     def _open(self, face: int, feed: bytes, first: int, lli: Interest, now: int) -> FeedEntry | None:

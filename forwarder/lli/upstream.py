@@ -217,6 +217,7 @@ class Upstream:
         self._is_cut = False  # more has been asked for than is wanted, and the upstream may not know
         self._asked_at = 0
         self.granted_ms = 0
+        self._lease = 0  # what would be granted now, ns
         self._first_there = 0  # what lies before, the upstream has not
         self._begun_at = -1  # when the first LLI went out
         self._asked_first = first
@@ -266,7 +267,7 @@ class Upstream:
         An extension goes out once it is no smaller than the credit that is left: one LLI each half window, at
         most. It starts after the old limit, see Ranges.
         """
-        self.until = until
+        self.until, self._lease = until, min(until - now, self._max_lifetime_ms * MS)
         self._credit = max(self._credit, limit - self.next + 1)
         if self.window.size is not None:
             limit = min(limit, self.head - 1 + self.window.size)
@@ -288,9 +289,11 @@ class Upstream:
             self.known_tip = tip  # it may have lost what it had, or look for it
             if not self._sample:
                 self._rtt.sample_ambiguous(now - self._asked_at)
-            else:
+            elif self._answered_once:
+                self._rtt.sample(now - self._asked_at)
+            elif now >= self._rtt.owed_until:
                 # The first answer has come from as far away as the upstream had to ask.
-                self._rtt.sample(now - self._asked_at, is_rough=not self._answered_once)
+                self._rtt.sample(now - self._asked_at, is_rough=True)
             self._unanswered = False
         self._answered_once = self._is_heard = True
         if self.state in (State.PULLING, State.SILENT):
@@ -441,6 +444,8 @@ class Upstream:
         self._is_cut = False
         self._missing.clear()
         self.limit = self.head - 1
+        if self._unanswered:
+            self._rtt.owed_until = now + MAX_TIMEOUT
         self._unanswered = False
         self._schedule()
         return [] if is_known else [Lli(self.head, 0, 1)]
@@ -655,10 +660,12 @@ class Upstream:
 
     def _refresh_at(self) -> int:
         """When to repeat the LLI to outlive it: half a lifetime before the end, for there may be losses."""
+        gain = max(self.granted_ms * MS // _LEAST_GAIN, MS)
+        is_whole = self._lease - self.granted_ms * MS < gain  # Hellos renew it by no more than was granted
         hellos_renew = self.is_watched and self.is_fed and not self.renews_alone and self.head <= self.limit
-        if self.next > self.limit or hellos_renew:
+        if self.next > self.limit or (hellos_renew and is_whole):
             return NEVER
-        if self.until - self.expiry < max(self.granted_ms * MS // _LEAST_GAIN, MS):
+        if self.until - self.expiry < gain:
             return NEVER  # nodes that wait for each other would repeat it ever more often
         return (self._sent_at + self.expiry) // 2
 

@@ -159,8 +159,9 @@ class Upstreams:
                 self._scout(entry, now)
             if not entry.is_waiting and since >= (GRACE if entry.has_been_fed else WAITING):
                 self._wait(entry)
-            if entry.is_waiting and entry.face not in entry.muted:
-                self._pull_from_silent(entry)
+            if entry.is_waiting and entry.upstream.state is not State.PULLING:
+                # Those that speak know no source: it may lie behind one that keeps silent.
+                self._go_on_with(entry, self._next_silent(entry))
         elif now >= entry.scouts_until:
             self._call_back(entry, now)
         if now >= entry.demand_at:
@@ -202,6 +203,7 @@ class Upstreams:
         if is_first_signed:
             known = None  # numbers that anybody can make up count no longer
         holder.offered = evidence
+        entry.muted.discard(face)
         if evidence is None:
             if face == entry.face and entry.is_fed:
                 self._lose(entry, now)
@@ -299,12 +301,12 @@ class Upstreams:
     def delivered(self, entry: FeedEntry, face: int) -> None:
         """Note that an item has come from a face.
 
-        Of next hops without a source it is the one to go on with.
+        Of next hops without a source it is the one to go on with, even if it was left as it kept silent.
         """
-        entry.muted.clear()
-        entry.turn = None
-        if not entry.is_fed and face in entry.scouts:
+        if not entry.is_fed and (face in entry.scouts or face in entry.muted):
             self._go_on_with(entry, face)
+        entry.muted.discard(face)
+        entry.turn = None
 
     def demand_if_needed(self, entry: FeedEntry, now: int) -> None:
         """Demand newer evidence if a downstream holds evidence that this node's does not beat."""
@@ -343,22 +345,17 @@ class Upstreams:
 
     def _adopt(self, entry: FeedEntry, face: int, evidence: Evidence, now: int) -> None:
         """Take a next hop for upstream."""
-        before = entry.face
-        if face != before:
-            if before is not None:
-                self._counters["failovers"] += 1
-                self._cancel(entry, before, entry.upstream, now)
-            scout = entry.scouts.pop(face)
-            scout.skip(entry.upstream.next)
-            entry.face, entry.upstream = face, scout
-            entry.has_moved = True
+        if entry.face not in (None, face):
+            self._counters["failovers"] += 1
+        self._go_on_with(entry, face)
         self._call_back(entry, now)
         entry.is_fed = entry.upstream.is_fed = entry.has_been_fed = True
         entry.is_waiting = entry.has_scouted = False
-        entry.last_face = None
+        entry.last_face = entry.turn = None
         entry.look_again()
-        if face != before or entry.upstream_first > _ASKED:
+        if entry.upstream_first > _ASKED:
             entry.upstream_first = 0  # so it was without a source
+        entry.muted.clear()
         entry.refused.clear()
         entry.refusals.clear()
         self._neighbours.asked(face, entry.upstream.granted_ms, now)
@@ -408,39 +405,29 @@ class Upstreams:
             entry.turn = face
         self.leave(entry, face, now)
 
-    def _pull_from_silent(self, entry: FeedEntry) -> None:
-        """Pull from a next hop that keeps silent, where those that speak know no source."""
-        face = self._next_silent(entry)
-        if face is not None:
-            entry.scouts[face] = self._new_holder(face, entry.upstream.next)
-            self._go_on_with(entry, face)
-            entry.upstream.assume_legacy()
+    def _go_on_with(self, entry: FeedEntry, face: int | None) -> None:
+        """Let a next hop, if there is one, be granted the credit; the one that was becomes a scout.
 
-    def _go_on_with(self, entry: FeedEntry, face: int) -> None:
-        """Let a scout and the next hop that is granted the credit change places."""
-        before, holder = entry.face, entry.upstream
-        entry.upstream = entry.scouts.pop(face)
-        entry.face = face
-        if before is not None:
-            entry.scouts[before] = holder
+        One that keeps silent is pulled from.
+        """
+        if face is None or face == entry.face:
+            return
+        scout = entry.scouts.pop(face, None)
+        if scout is None:
+            scout = self._new_holder(face, entry.upstream.next)
+            if face in entry.muted:
+                scout.assume_legacy()
+        scout.skip(entry.upstream.next)
+        if entry.face is not None:
+            entry.scouts[entry.face] = entry.upstream
+        entry.face, entry.upstream = face, scout
+        entry.upstream_first = 0
         entry.has_moved = True
 
     def _find_way(self, entry: FeedEntry, now: int) -> bool:
         """Settle on a next hop to be granted the credit; return whether an LLI may go there."""
         if entry.face is None:
-            face = self._best_hop(entry)
-            if face is not None:
-                before = entry.upstream
-                scout = entry.scouts.pop(face, None)
-                if scout is None:
-                    scout = self._new_holder(face, before.next)
-                else:
-                    scout.skip(before.next)
-                entry.face, entry.upstream = face, scout
-                entry.upstream_first = 0
-                entry.has_moved = True
-                if face in entry.muted:
-                    scout.assume_legacy()
+            self._go_on_with(entry, self._best_hop(entry))
         return entry.face is not None and (entry.hop_limit > 0 or self._faces[entry.face].is_local)
 
     def _best_hop(self, entry: FeedEntry) -> int | None:

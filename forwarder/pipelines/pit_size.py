@@ -1,20 +1,28 @@
-"""Size of a node's pending state towards the network, in entries and bytes.
+"""Size of a node's state in entries and bytes.
 
-Only faces to the network count: captures show no packets of local applications, so state towards these could
-not be verified.
+Of pending state only faces to the network count: captures show no packets of local applications, so state
+towards these could not be verified.
 """
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from forwarder.lli.table import RANGE_BYTES
+from forwarder.lli.table import RANGE_BYTES, FeedTable
 from forwarder.pipelines.tables import Tables
 from forwarder.tables.face import Face
 from forwarder.tables.pit import RECORD_BYTES, InRecord, OutRecord, PitEntry
 
+ROUTE_BYTES: Final = 8
+"""A next hop: face and cost, 4 each; its prefix counts once."""
+STRATEGY_BYTES: Final = 4
+"""The number of a prefix's own strategy."""
+EVIDENCE_BYTES: Final = 9
+"""Number and hops of evidence of a source; a proof counts where it is kept."""
+NONCE_BYTES: Final = 4
+
 
 class PitSize(NamedTuple):
-    """The size of a PIT.
+    """The size of a PIT, or of another table.
 
     Attributes:
         entries: classic Interests, and subscribed feeds.
@@ -37,8 +45,11 @@ class Granted(NamedTuple):
     credit: int
 
 
-def pit_size(tables: Tables) -> PitSize:
-    """Return the size of a node's PIT. Loops rather than expressions: nodes are sampled often."""
+def classic_size(tables: Tables) -> PitSize:
+    """Return the size of the entries of classic Interests.
+
+    Loops rather than expressions, here and below: nodes are sampled often.
+    """
     network = _of_network(tables)
     entries = size = 0
     for entry in tables.pit:
@@ -50,6 +61,13 @@ def pit_size(tables: Tables) -> PitSize:
         if records:
             entries += 1
             size += len(entry.key[0]) + RECORD_BYTES * records
+    return PitSize(entries, size)
+
+
+def feeds_size(tables: Tables) -> PitSize:
+    """Return the size of the entries of subscribed feeds."""
+    network = _of_network(tables)
+    entries = size = 0
     for feed in tables.feeds or ():
         holders = 0
         for downstream, _ in feed.ranges.items():
@@ -59,6 +77,44 @@ def pit_size(tables: Tables) -> PitSize:
         if holders:
             entries += 1
             size += len(feed.feed) + RANGE_BYTES * holders
+    return PitSize(entries, size)
+
+
+def pit_size(tables: Tables) -> PitSize:
+    """Return the size of a node's PIT."""
+    classic, feeds = classic_size(tables), feeds_size(tables)
+    return PitSize(classic.entries + feeds.entries, classic.bytes + feeds.bytes)
+
+
+def held(tables: Tables) -> dict[str, PitSize]:
+    """Return the entries and bytes of all state of a forwarder, by kind: docs/architecture.md, State."""
+    choices = [len(prefix) + STRATEGY_BYTES for prefix, _ in tables.strategies.items() if prefix]
+    state = {
+        "pit": classic_size(tables),
+        "routes": PitSize(len(tables.fib), tables.fib.name_bytes + ROUTE_BYTES * tables.fib.next_hops),
+        "strategies": PitSize(len(choices), sum(choices)),
+    }
+    if tables.feeds is not None:
+        state |= {"llis": feeds_size(tables), "sources": _sources_size(tables.feeds)}
+    return state
+
+
+def _sources_size(feeds: FeedTable) -> PitSize:
+    """Return the size of what is known of feeds' sources: evidence, and what outlives a feed's entry."""
+    entries = size = 0
+    for entry in feeds:
+        known = [entry.evidence, *(holder.offered for _, holder in entry.holders())]
+        for granted in entry.ranges:
+            known += (granted.known, granted.told)
+        evidence = sum(each is not None for each in known)
+        if evidence:
+            entries += 1
+            size += EVIDENCE_BYTES * evidence + len(entry.evidence.proof if entry.evidence else b"")
+    for feed, memory in feeds.remembered():
+        entries += 1
+        size += len(feed) + NONCE_BYTES * len(memory.nonces)
+        if memory.evidence is not None:
+            size += EVIDENCE_BYTES + len(memory.evidence.proof)
     return PitSize(entries, size)
 
 

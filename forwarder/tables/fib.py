@@ -21,7 +21,7 @@ class NextHop(NamedTuple):
 
 
 class Fib:
-    """Routes by prefix.
+    """Routes by prefix; `name_bytes` is the size of all prefixes.
 
     A look-up tries only the prefix lengths that some route has, longest first: the number of hash probes
     is that of distinct lengths, not of components or routes. Routes are indexed by face, too, for removal
@@ -30,6 +30,7 @@ class Fib:
 
     def __init__(self) -> None:
         self.changes = 0
+        self.name_bytes = 0
         self._routes: dict[bytes, tuple[NextHop, ...]] = {}
         self._of_face: dict[int, dict[bytes, None]] = {}  # face -> prefixes of the routes through it
         self._by_length: dict[int, int] = {}
@@ -126,6 +127,7 @@ class Fib:
         """Note that a prefix gets its first route (1), or loses its last one (-1)."""
         length = len(prefix_ends(prefix))
         self._by_length[length] = self._by_length.get(length, 0) + change
+        self.name_bytes += change * len(prefix)
 
     def _sort_lengths(self) -> None:
         self._lengths = sorted((n for n, count in self._by_length.items() if count), reverse=True)
@@ -157,6 +159,11 @@ class Fib:
             if 0 < length <= len(ends) and name[: ends[length - 1]] in self._routes:
                 return name[: ends[length - 1]]
         return b""
+
+    @property
+    def next_hops(self) -> int:
+        """The number of next hops of all prefixes; what rests is left out."""
+        return sum(map(len, self._of_face.values()))
 
     def __len__(self) -> int:
         return len(self._routes)

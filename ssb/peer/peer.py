@@ -72,7 +72,7 @@ class Peer:
         self._identity = identity
         self._access = access
         self._epoch_ms = epoch_ms
-        self.protocol: Replication = replication or Ebt(feeds, clocks, wanted, options.replication)
+        self.protocol: Replication = replication or Ebt(feeds, clocks, wanted, options.replication, random)
         self._announcements = {port: str(address).encode() for port, address in announcements.items()}
         self._announce_every = options.announce
         self._announces_at: int | None = 0 if announcements else None

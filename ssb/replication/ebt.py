@@ -9,6 +9,9 @@ receive the feed on this connection. A peer that wants to receive gets all newer
 peer receives each feed on one connection if it can (*eager*), and only notes on the others (*lazy*). A lazy
 peer that is ahead takes over when the eager one falls silent, or is closed.
 
+A note that only reports progress waits for a random time, and is not sent if the other peer reports the same
+before: of two lazy peers mostly one tells (seed paper 000, A.9).
+
 *Request skipping*: a peer stores the positions that another reported. When they connect again it sends notes
 only for feeds in which the two differ. Only notes and messages from the other peer change that record.
 
@@ -17,6 +20,7 @@ body is the JSON of one message, or of an object of notes.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from random import Random
 from typing import Final, Protocol
 
 from base.timers import Timers
@@ -66,6 +70,7 @@ class Ebt(Replicator):
         clocks: the store of remote clocks.
         wanted: the feeds that were replicated before a restart.
         limits: see Limits.
+        rng: draws how long notes of progress wait; None: all wait for as long as they may.
 
     Attributes:
         sessions: the connections by number.
@@ -84,10 +89,12 @@ class Ebt(Replicator):
         clocks: RemoteClocks,
         wanted: Iterable[str] = (),
         limits: Limits = DEFAULT_LIMITS,
+        rng: Random | None = None,
     ) -> None:
         super().__init__(feeds, wanted)
         self._clocks = clocks
         self._limits = limits
+        self._rng = rng
         self.sessions: dict[int, Session] = {}
         self._of_remote: dict[str, dict[int, Session]] = {}
         self.selection = Selection(feeds, self._wanted)
@@ -273,8 +280,7 @@ class Ebt(Replicator):
                 if exchange.sent < tip:
                     session.send(feed)
             elif 0 <= session.clock.get(feed, 0) < tip:
-                session.exchange(feed)
-                session.note(feed, now + self._limits.note_delay)
+                session.report(feed, now)
 
     # Connections
 
@@ -290,6 +296,7 @@ class Ebt(Replicator):
             remote,
             clock,
             TokenBucket(SECOND // self._limits.notes_per_s, self._limits.notes_burst, now),
+            self._rng,
         )
         self._of_remote.setdefault(remote, {})[number] = session
         for feed, sequence in list(session.clock.items()):
@@ -313,8 +320,7 @@ class Ebt(Replicator):
 
     def output_due(self, number: int) -> int | None:
         """See Replication."""
-        session = self.sessions[number]
-        return 0 if session.ready else session.due
+        return self.sessions[number].output_due()
 
     def take_output(self, number: int, room: int, now: int) -> list[bytes]:
         """See Replication."""
@@ -349,10 +355,15 @@ class Ebt(Replicator):
         session.has_started = session.is_greeting = True
         session.schedule_notes(now)
         for feed in self._wanted:
-            known = session.clock.get(feed)
-            if known not in (-1, self._tips.get(feed, 0)) and session.shares(feed):
-                session.exchange(feed)
-                self.sources.request(session, feed, now)
+            known, tip = session.clock.get(feed), self._tips.get(feed, 0)
+            if known in (-1, tip) or not session.shares(feed):
+                continue
+            if known is not None and 0 <= known < tip:
+                # Often it is as far, and has not told so, as it has heard the same from here.
+                session.report(feed, now)
+                continue
+            session.exchange(feed)
+            self.sources.request(session, feed, now)
 
     # Received messages
 
@@ -386,7 +397,7 @@ class Ebt(Replicator):
             if exchange is None:  # forked
                 continue
             last = min(max(message.sequence for message in messages if message.author == feed), tip)
-            session.clock[feed] = max(last, session.clock.get(feed, 0))
+            session.record(feed, max(last, session.clock.get(feed, 0)))
             exchange.sent = max(last, exchange.sent)
             self.sources.update_owed(session, feed, now)
             if tip > tip_before:
@@ -455,7 +466,9 @@ class Ebt(Replicator):
                 session.send(feed)
             else:
                 session.note(feed, now)
-        if is_new:
+        if is_new and note.sequence == tip and not note.receives:
+            session.report(feed, now)
+        elif is_new:
             self.sources.request(session, feed, now)
         self.sources.update_owed(session, feed, now)
 

@@ -2,9 +2,10 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from random import Random
 from typing import Final, NamedTuple, Protocol
 
-from base.timers import Timers
+from base.timers import Timers, earliest
 from base.token_bucket import TokenBucket
 from base.units import MS
 from ssb.canonical import Value, stringify
@@ -46,13 +47,13 @@ class Limits(NamedTuple):
 
     Attributes:
         patience: a peer that is ahead and silent for this time is replaced as the source, ns.
-        note_delay: how long a note that only reports progress waits for others, ns.
+        note_delay: how long a note that only reports progress waits at most, ns.
         unwanted: maximum messages on one connection of feeds that were never requested.
         notes_burst, notes_per_s: maximum notes at once, and the rate of further notes.
     """
 
     patience: int = 3_000 * MS
-    note_delay: int = 20 * MS
+    note_delay: int = 100 * MS
     unwanted: int = 5_000
     notes_burst: int = 50_000
     notes_per_s: int = 1_000
@@ -158,12 +159,14 @@ class Session:
         remote: the other peer's reference.
         clock: feed -> the last number that the remote has reported, -1 for a feed that it does not replicate.
         allowance: notes that it may still send.
+        rng: draws how long reports wait; None: all wait for as long as they may.
         has_started: whether notes have been sent.
         is_greeting: the first notes are to be sent, even if there are none.
         due: when to send the notes, ns.
         unwanted: number of received messages of feeds that are not replicated here.
         dismissed: feeds whose notes say that they are not replicated here; these notes are sent first.
         notes: of other feeds.
+        reports: feeds whose progress the remote is told at `report_due`, ns, if it is not as far by then.
         ready: feeds with messages to send, in the order of their turns.
         owed: feeds that are received here, and in which the remote is ahead.
         left: feeds received here that the remote has left by another way than EBT.
@@ -178,6 +181,7 @@ class Session:
     remote: str
     clock: dict[str, int]
     allowance: TokenBucket
+    rng: Random | None
     has_started: bool = False
     is_greeting: bool = False
     due: int | None = None
@@ -185,6 +189,8 @@ class Session:
     exchanges: dict[str, Exchange] = field(default_factory=dict)
     dismissed: dict[str, None] = field(default_factory=dict)
     notes: dict[str, Note] = field(default_factory=dict)
+    reports: dict[str, None] = field(default_factory=dict)
+    report_due: int | None = None
     ready: dict[str, None] = field(default_factory=dict)
     owed: dict[str, None] = field(default_factory=dict)
     left: set[str] = field(default_factory=set)
@@ -210,6 +216,8 @@ class Session:
         """Store the remote's position in a feed that is replicated here, or may be for others."""
         if feed in self.selection.wanted or self.selection.behalf is not None:
             self.clock[feed] = sequence
+            if sequence >= self.selection.tips.get(feed, 0):
+                self._withhold(feed)
         else:
             self.clock.pop(feed, None)
 
@@ -225,12 +233,32 @@ class Session:
 
     def note(self, feed: str, due: int) -> None:
         """Send a note of a feed by a time, ns, unless it was the last one sent."""
+        self._withhold(feed)
         exchange = self.exchanges[feed]
         note = Note(self.selection.tips.get(feed, 0), exchange.receives)
         if note != exchange.noted:
             exchange.noted = note
             self.notes[feed] = note
             self.schedule_notes(due)
+
+    def report(self, feed: str, now: int) -> None:
+        """Send a note of progress in a feed after a random time, unless the remote is as far before."""
+        self.exchange(feed)
+        if feed in self.notes:
+            self.note(feed, now)
+            return
+        self.reports[feed] = None
+        if self.report_due is None:  # else it joins the others
+            delay = self.limits.note_delay
+            self.report_due = now + (delay if self.rng is None else self.rng.randrange(delay + 1))
+            self.changed[self.number] = None
+
+    def _withhold(self, feed: str) -> None:
+        """Send no note of progress in a feed."""
+        self.reports.pop(feed, None)
+        if not self.reports and self.report_due is not None:
+            self.report_due = None
+            self.changed[self.number] = None
 
     def deny(self, feed: str, now: int) -> None:
         """Send a note that a feed is not replicated here."""
@@ -243,6 +271,10 @@ class Session:
             self.aside.add(feed)
             self.deny(feed, now)
 
+    def output_due(self) -> int | None:
+        """Return when the next output is due, ns; 0 if it waits for room only."""
+        return 0 if self.ready else earliest(self.due, self.report_due)
+
     def schedule_notes(self, due: int) -> None:
         """Send the pending notes by a time, ns."""
         self.due = due if self.due is None else min(due, self.due)
@@ -250,6 +282,9 @@ class Session:
 
     def take_notes(self, now: int) -> list[bytes]:
         """Return the bodies with the notes that are due."""
+        if self.report_due is not None and self.report_due <= now:
+            for feed in [*self.reports]:
+                self.note(feed, now)
         if self.due is None or self.due > now:
             return []
         self.due = None
@@ -270,6 +305,7 @@ class Session:
     def drop(self, feed: str) -> bool:
         """Drop the state of a feed except the remote's clock; return whether there was any."""
         self.notes.pop(feed, None)
+        self._withhold(feed)
         self.ready.pop(feed, None)
         self.stop_expecting(feed)
         self.left.discard(feed)

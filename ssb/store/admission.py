@@ -9,6 +9,7 @@ from base.closing import Closing
 from ssb.keys import Identity
 from ssb.message import ForkedFeed, InvalidMessage, Message, contradicts
 from ssb.store.feeds import NO_TIP, Appended, FeedStore, Tip
+from ssb.work import WORK
 
 
 @dataclass
@@ -77,6 +78,8 @@ class Admission(FeedStore, Closing, ABC):
             try:
                 if self._is_next(message, tips.get(feed), changes.messages):
                     changes.messages.append(message)
+                    WORK.hash += 1
+                    WORK.store += 1
                     tips[feed] = max(tips.get(feed, NO_TIP), self._tip_with(message))
                 else:
                     held += 1

@@ -34,12 +34,15 @@ class MemoryTables:
         try:
             yield
         except BaseException:
-            for table, key, value in reversed(self._replaced):
-                _write(table, key, value)
+            self._undo()
             raise
         finally:
             self._is_open = False
             self._replaced.clear()
+
+    def _undo(self) -> None:
+        for table, key, value in self._replaced[::-1]:
+            _write(table, key, value)
 
     def _set(self, table: dict[Any, Any], key: Any, value: Any) -> None:
         """Write a row of a table; None deletes it."""

@@ -56,6 +56,10 @@ class Scout(Outputs):
     def wake(self, now: int) -> None:
         """Process a deadline, or a change of `arrived`."""
 
+    def size(self) -> int:
+        """Return the bytes that it holds: see Subscription."""
+        return 0
+
 
 class Follower(Buffered):
     """A Subscription of a scout and a fetcher.
@@ -121,6 +125,10 @@ class Follower(Buffered):
             self._fetcher.wake(now)
             self._scout.wake(now)
             self._follow_up(now)
+
+    def size(self) -> int:
+        """See Subscription."""
+        return self._scout.size() if self._is_open else 0
 
     def _on_data(self, data: Data, mark: int, now: int) -> None:
         self._is_refused = False

@@ -94,6 +94,10 @@ class Buffered(Outputs):
         """See Subscription."""
         return self._inbox.take(limit)
 
+    def size(self) -> int:
+        """See Subscription: pending Interests count in the PIT."""
+        return 0
+
     def take_errors(self) -> list[str]:
         """See Subscription."""
         errors, self._errors = self._errors, []

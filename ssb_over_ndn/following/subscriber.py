@@ -64,6 +64,10 @@ class Subscriber:
         events, self._events = self._events, []
         return events
 
+    def ends(self) -> tuple[int, int]:
+        """Return the feeds with state at this end, and its bytes: docs/architecture.md, State."""
+        return self._open.ends()
+
     def next_deadline(self) -> int | None:
         """Return when wake() is due, ns."""
         if self._stop is None:

@@ -59,6 +59,10 @@ class Subscription(Protocol):
         """Process a deadline, or new room after take_items()."""
         ...
 
+    def size(self) -> int:
+        """Return the bytes that this end of the feed's protocol holds: docs/architecture.md, State."""
+        ...
+
 
 class WrappedSubscription:
     """A Subscription around another one."""
@@ -102,6 +106,10 @@ class WrappedSubscription:
     def wake(self, now: int) -> None:
         """See Subscription."""
         self._inner.wake(now)
+
+    def size(self) -> int:
+        """See Subscription."""
+        return self._inner.size()
 
 
 class Subscriptions(Outputs):
@@ -181,6 +189,11 @@ class Subscriptions(Outputs):
         for feed in self._timers.expire(now):
             self._subscriptions[feed].wake(now)
             self._follow_up(feed)
+
+    def ends(self) -> tuple[int, int]:
+        """Return the number of subscriptions that hold state, and its bytes: see Subscription.size()."""
+        sizes = [size for each in self._subscriptions.values() if (size := each.size())]
+        return len(sizes), sum(sizes)
 
     def _feed_of(self, name: bytes) -> bytes | None:
         """Return the followed feed that a name is under; raise MalformedPacket."""

@@ -56,6 +56,11 @@ class Archivist:
         """Return the subscriber's events."""
         return self._subscriber.take_events()
 
+    def ends(self) -> tuple[int, int]:
+        """See Subscriber: both ends."""
+        feeds, size = self._subscriber.ends()
+        return feeds, size + self._producer.size()
+
     def next_deadline(self) -> int | None:
         """Return when wake() is due, ns."""
         return earliest(self._subscriber.next_deadline(), self._producer.next_deadline())

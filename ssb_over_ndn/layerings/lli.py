@@ -85,3 +85,7 @@ class LliSubscription:
     def wake(self, now: int) -> None:
         """See Subscription."""
         self._consumer.wake(now)
+
+    def size(self) -> int:
+        """See Subscription."""
+        return self._consumer.size()

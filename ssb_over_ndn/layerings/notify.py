@@ -74,6 +74,10 @@ class Notifier(Announcer):
                 self._beats += 1
             self._notify(now)
 
+    def size(self) -> int:
+        """See Announcer: the newest item's number, and when it is told of again."""
+        return len(self._feed) + 2 * 8
+
     def _notify(self, now: int) -> None:
         self._is_answered = False
         self._sent_at = now
@@ -128,6 +132,10 @@ class NotifyScout(Scout):
     def wake(self, now: int) -> None:
         """See Scout."""
         self.outputs += self._question.wake(now)
+
+    def size(self) -> int:
+        """See Scout: the newest item's number."""
+        return len(self._feed) + 8
 
 
 def subscribe(

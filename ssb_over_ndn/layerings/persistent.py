@@ -41,6 +41,10 @@ class Pusher(Announcer):
         if interest.name == self._feed and is_persistent(interest):
             self._until = max(self._until, now + interest.lifetime_ms * MS)
 
+    def size(self) -> int:
+        """See Announcer: until when it pushes."""
+        return len(self._feed) + 8
+
 
 class PersistentScout(Scout):
     """Renews a persistent Interest, and detects lost items.
@@ -112,6 +116,10 @@ class PersistentScout(Scout):
         if self._silence.due <= now:
             self._silence.back_off(now)
             self.outputs += self._question.request(now)
+
+    def size(self) -> int:
+        """See Scout: the newest item's number, when it renews, and when a silence is too long."""
+        return len(self._feed) + 3 * 8
 
     def _refresh(self, now: int) -> None:
         self._sent_at = now

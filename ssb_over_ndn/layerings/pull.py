@@ -33,7 +33,7 @@ class Question:
     """
 
     def __init__(self, feed: bytes, *, rng: Random, lifetime_ms: int, suffix: bytes = b"") -> None:
-        self._feed = feed
+        self.feed = feed
         self._suffix = suffix
         self._rng = rng
         self._lifetime_ms = lifetime_ms
@@ -54,7 +54,7 @@ class Question:
 
     def answered(self, data: Data, now: int) -> int | None:
         """Return the newest item's number from a Data packet; None if it has none."""
-        tip = read_metadata(self._feed, data)
+        tip = read_metadata(self.feed, data)
         if tip is not None and self.is_open:
             self.is_open = False
             self.timeout.answered(None if self._repetitions else now - self.asked_at)
@@ -76,7 +76,7 @@ class Question:
         irregularity = self._rng.uniform(0.75, 1.25) if self._repetitions > 2 else 1
         self._due = now + round(self.timeout.length * irregularity)
         return make_interest(
-            metadata_name(self._feed) + self._suffix,
+            metadata_name(self.feed) + self._suffix,
             can_be_prefix=True,
             must_be_fresh=True,
             nonce=self._rng.getrandbits(32),
@@ -126,6 +126,10 @@ class PullScout(Scout):
             self._interval = max(self._interval // 2, self._shortest)
         else:
             self._interval = min(self._interval * 3 // 2, self._longest)
+
+    def size(self) -> int:
+        """See Scout: when it asks again, and after which pause."""
+        return len(self._question.feed) + 2 * 8
 
     def next_deadline(self) -> int | None:
         """See Scout."""

@@ -49,6 +49,7 @@ _VERSION_3 = component(VERSION, nni(3))
 _SYNC_LIFETIME_MS = 1000
 _DECAY = 10.0
 _MOST_BOOTSTRAPS = 8
+_ENTRY_BYTES = 4 * 8  # bootstrap time, number, when it was updated, when it was told
 _LAST_TIMESTAMP = 1 << 53  # ms
 _EARLIEST, _LATEST = 0.9, 1.1  # of PeriodicTimeout
 _MOST_AHEAD_S = 86_400
@@ -225,6 +226,12 @@ class Member(Announcer):
                 self._send(lacking, now)
         self._steady(now)
 
+    def size(self) -> int:
+        """See Announcer: the vector, and while it waits to answer the one that it compares with."""
+        names = sum(len(name) for name, _ in self.vector) + _ENTRY_BYTES * len(self.vector)
+        others = sum(len(name) + 2 * 8 for name, _ in self._merged or ())
+        return names + others + 8 * (self._due is not None)
+
     def stop(self) -> None:
         """Leave the group."""
         self._due = self._merged = None
@@ -353,6 +360,10 @@ class SyncScout(Scout):
         """See Scout."""
         self._member.wake(now)
         self._follow_up()
+
+    def size(self) -> int:
+        """See Scout."""
+        return self._member.size()
 
     def _follow_up(self) -> None:
         self.tip = max(self.tip, self._member.newest)

@@ -105,6 +105,10 @@ class Group:
         """Return no events: subscribers and publishers report theirs."""
         return []
 
+    def ends(self) -> tuple[int, int]:
+        """See Subscriber: the names of the vector, and its bytes."""
+        return len(self.member.vector), self.member.size()
+
     def next_deadline(self) -> int | None:
         """See Application."""
         return self.member.next_deadline()

@@ -150,6 +150,10 @@ class LogMember(Announcer):
             self._announce(now)
             self._repeat_after(min(_BACKOFF * self._pause, self._longest), now)
 
+    def size(self) -> int:
+        """See Announcer: two numbers, and the times of a repetition and of an answer."""
+        return len(self._feed) + 4 * 8
+
     def stop(self) -> None:
         """Leave the group."""
         self._due = self._answer_due = None
@@ -203,6 +207,10 @@ class LogScout(Scout):
         self._member.held = self.arrived
         self._member.wake(now)
         self._follow_up()
+
+    def size(self) -> int:
+        """See Scout."""
+        return self._member.size()
 
     def _follow_up(self) -> None:
         self.tip = max(self.tip, self._member.newest)

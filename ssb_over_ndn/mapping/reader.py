@@ -125,6 +125,11 @@ class Reader:
         events, self._events = self._events + self._subscriber.take_events(), []
         return sorted(events, key=lambda event: event.time)
 
+    def ends(self) -> tuple[int, int]:
+        """Return the feeds with state, and its bytes: of subscriptions, and of records."""
+        feeds, size = self._subscriber.ends()
+        return feeds + len(self.resolver), size + self.resolver.size
+
     def next_deadline(self) -> int | None:
         """Return when wake() is due, ns."""
         return earliest(self._subscriber.next_deadline(), self.resolver.next_deadline())

@@ -166,6 +166,7 @@ class Ledger:
         capacity: most ids.
 
     Attributes:
+        size: bytes of all records together.
         refused: refused records, by reason: those of RefusedRecord; "older" for one that a newer
             one has replaced, and for another one of the same sequence; "full".
     """
@@ -173,15 +174,11 @@ class Ledger:
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
         self._records: dict[str, Record] = {}
+        self.size = 0
         self.refused: Counter[str] = Counter()
 
     def __len__(self) -> int:
         return len(self._records)
-
-    @property
-    def size(self) -> int:
-        """Bytes of all records together."""
-        return sum(len(record.wire) for record in self._records.values())
 
     def get(self, author: str, now: int) -> Record | None:
         """Return an id's record if it is still valid."""
@@ -218,13 +215,16 @@ class Ledger:
         except RefusedRecord as error:
             self.refused[error.reason] += 1
             return None
+        self.size += len(record.wire) - (0 if known is None else len(known.wire))
         self._records[author] = record
         return record
 
     def remove(self, author: str) -> None:
         """Remove an id's record."""
-        self._records.pop(author, None)
+        record = self._records.pop(author, None)
+        self.size -= 0 if record is None else len(record.wire)
 
     def drop_expired(self, now: int) -> None:
         """Remove expired records."""
-        self._records = {author: each for author, each in self._records.items() if now <= each.expires}
+        for author in [author for author, each in self._records.items() if now > each.expires]:
+            self.remove(author)

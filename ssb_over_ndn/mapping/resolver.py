@@ -75,6 +75,11 @@ class Resolver(Outputs):
         return len(self._ledger)
 
     @property
+    def size(self) -> int:
+        """Bytes of all records together."""
+        return self._ledger.size
+
+    @property
     def refused(self) -> Counter[str]:
         """Refused records in answers, by reason: see Ledger."""
         return self._ledger.refused

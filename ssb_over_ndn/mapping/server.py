@@ -59,6 +59,10 @@ class NameServer(Outputs):
         events, self._events = self._events, []
         return events
 
+    def ends(self) -> tuple[int, int]:
+        """Return the number of records, and their bytes."""
+        return len(self.ledger), self.ledger.size
+
     def next_deadline(self) -> int | None:
         """Return when wake() is due, ns."""
         return self._sweep

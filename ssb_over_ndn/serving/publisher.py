@@ -8,6 +8,7 @@ from forwarder.wire.lp import open_data, open_interest
 from forwarder.wire.packet import Data, parse_data
 from ssb.application import Event
 from ssb.message import Message
+from ssb.work import WORK
 from ssb_over_ndn.naming import hash_name, hash_packet, log_name, message_packet
 from ssb_over_ndn.serving.server import Announcer, FeedServer
 
@@ -77,6 +78,11 @@ class Publisher:
         events, self._events = self._events, []
         return events
 
+    def ends(self) -> tuple[int, int]:
+        """Return the feeds with state at this end, and its bytes: docs/architecture.md, State."""
+        size = self._server.size()
+        return bool(size), size
+
     def next_deadline(self) -> int | None:
         """Return when wake() is due, ns."""
         return earliest(self._server.next_deadline(), self._next_time(), self._stop)
@@ -97,6 +103,7 @@ class Publisher:
         if len(self._held) == self._held.maxlen:
             del self._by_hash[hash_name(self._messages[self._oldest - 1].id)]
         item = parse_data(self._packet(message))
+        WORK.sign += 1  # what is published here was signed before the run
         self._tip = message.sequence
         self._held.append(item)
         self._by_hash[hash_name(message.id)] = message

@@ -31,6 +31,10 @@ class Announcer(Outputs):
     def stop(self) -> None:
         """End."""
 
+    def size(self) -> int:
+        """Return the bytes that this end of the feed's protocol holds: docs/architecture.md, State."""
+        return 0
+
 
 class FeedServer:
     """Serves a feed, the same for every layering.
@@ -83,6 +87,10 @@ class FeedServer:
         """Pass a Data packet to the announcer."""
         if self._announcer is not None:
             self._announcer.on_data(data, now)
+
+    def size(self) -> int:
+        """Return the bytes of state of the announcer, and of ranges: see Announcer."""
+        return self._producer.size() + (0 if self._announcer is None else self._announcer.size())
 
     def take_outputs(self) -> list[bytes]:
         """Return the packets for the forwarder."""

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from base.timers import Timers, earliest
 from base.units import MS
-from forwarder.feedcache.items import Item, parse_item
+from forwarder.feedcache.items import Item
 from forwarder.wire.feed import split_item
 from forwarder.wire.lp import open_interest
 from forwarder.wire.packet import Interest, parse_data
@@ -25,7 +25,7 @@ from ssb_over_ndn.serving.server import FeedServer
 from ssb_over_ndn.serving.servers import Servers
 from ssb_over_ndn.social.community import Community
 from ssb_over_ndn.social.hello import HELLO
-from ssb_over_ndn.social.neighbours import SOON, Neighbours, Surroundings, Terms
+from ssb_over_ndn.social.neighbours import PLACE_BYTES, SOON, Neighbours, Surroundings, Terms
 from ssb_over_ndn.social.replicas import Replicas
 
 MOST_FEEDS: Final = 10_000
@@ -190,6 +190,12 @@ class Keeper:
         events, self._events = self._events, []
         return events
 
+    def ends(self) -> tuple[int, int]:
+        """Return the feeds and users with state, and its bytes: of subscriptions, and of where users are."""
+        feeds, size = self._subscriptions.ends()
+        places = self._neighbours.places
+        return feeds + places, size + PLACE_BYTES * places
+
     def next_deadline(self) -> int | None:
         """See Application."""
         return earliest(
@@ -257,7 +263,7 @@ class Keeper:
         self._joins_at, self._has_joined = None, True
         for author in self._follows:
             self._events.append(Event(now, "joined", author))
-            for item in self._items(log_name(author)):
+            for item in self.replicas.items(log_name(author)):
                 self._deliver(author, item.seq, len(item.message), now)
 
     def _leave(self, now: int) -> None:
@@ -305,7 +311,7 @@ class Keeper:
         feed = log_name(author)
         if feed in self._servers or feed in self._subscriptions or feed in self._closed:
             return
-        for item in self._items(feed):  # stored before a restart
+        for item in self.replicas.items(feed):  # stored before a restart
             self._inspect(author, item.message)
         receiver = next((user for user in self._homes if self.community.reaches(user, author)), author)
         self._subscriptions.start(feed, self._subscribe(feed, self.replicas.tip(feed), receiver), now)
@@ -373,12 +379,6 @@ class Keeper:
         self.community.add(message)
         self._schedule_review(self._now)
         return True
-
-    def _items(self, feed: bytes) -> list[Item]:
-        """Return a feed's stored items."""
-        log = self.replicas.open(feed)
-        held = ((seq, log.get(seq)) for seq in range(log.oldest, log.tip + 1))
-        return [parse_item(feed, seq, data) for seq, data in held if data is not None]
 
     def _serve(self, interest: Interest, now: int) -> None:
         """Answer an Interest for a stored item."""

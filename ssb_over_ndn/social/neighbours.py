@@ -66,6 +66,10 @@ class _Neighbour:
         self.users: dict[str, None] = {}
 
 
+PLACE_BYTES: Final = 32 + 8 + 64 + 4 + 8
+"""Bytes of a user's place: the user's key, the attachment's time and signature, face and expiry."""
+
+
 class _Place(NamedTuple):
     """The place of a user: the face towards it, the attachment, and its expiry, ns."""
 
@@ -134,6 +138,11 @@ class Neighbours:
         """Return the face towards a user; None for a user of this node, or at no neighbour."""
         place = self._places.get(user)
         return None if place is None else place.face
+
+    @property
+    def places(self) -> int:
+        """The number of users whose place is known."""
+        return len(self._places)
 
     def announce(self, now: int) -> None:
         """Announce a new generation soon, as this node carries other feeds."""

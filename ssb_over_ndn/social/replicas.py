@@ -3,7 +3,9 @@
 from collections import deque
 from collections.abc import Iterator
 
+from forwarder.feedcache.items import Item, parse_item
 from forwarder.wire.packet import Data
+from ssb.work import WORK
 
 
 class Log:
@@ -31,6 +33,7 @@ class Log:
     def append(self, data: Data) -> None:
         """Add the next item."""
         self._items.append(data)
+        WORK.store += 1
         self.tip += 1
         self.bytes += len(data.wire)
 
@@ -106,6 +109,12 @@ class Replicas:
         before = log.bytes
         log.drop_oldest()
         self.bytes += log.bytes - before
+
+    def items(self, feed: bytes) -> list[Item]:
+        """Return a feed's stored items."""
+        log = self.open(feed)
+        held = ((seq, log.get(seq)) for seq in range(log.oldest, log.tip + 1))
+        return [parse_item(feed, seq, data) for seq, data in held if data is not None]
 
     def held(self, but: set[bytes]) -> tuple[int, int]:
         """Return the number and bytes of the stored items, without those of some feeds."""

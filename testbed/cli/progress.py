@@ -42,10 +42,11 @@ def counted(console: Console, what: str, total: int | None = None) -> Iterator[C
         TextColumn("left"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+    with _display(console, *columns) as progress:
         task = progress.add_task(what, total=total, told="")
 
         def show(done: int, of: int, told: str) -> None:
+            progress.start()
             progress.update(task, completed=done, total=of, told=told)
 
         yield show
@@ -61,10 +62,22 @@ def staged(console: Console) -> Iterator["Stages"]:
         TimeElapsedColumn(),
         _TimeLeft(),
     )
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+    with _display(console, *columns) as progress:
         shown = Stages(console, progress)
         yield shown
         shown.finish()
+
+
+@contextmanager
+def _display(console: Console, *columns: ProgressColumn) -> Iterator[Progress]:
+    """Stop a display at the end. It starts, and with it a thread, when there is something to show: until then
+    workers can be copies of this process.
+    """
+    progress = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+    try:
+        yield progress
+    finally:
+        progress.stop()
 
 
 class Stages:
@@ -82,6 +95,7 @@ class Stages:
 
     def begin(self, key: str, text: str, seconds: float | None = None) -> None:
         """Begin a stage beside others, with its estimated duration if known; advance() reports its end."""
+        self._progress.start()
         task = self._progress.add_task(text, total=None, seconds=seconds, share=None)
         self._begun[key] = task, text, time.monotonic()
 

@@ -3,7 +3,7 @@
 from typing import Literal, NamedTuple, Self
 
 from testbed.errors import UserError, shown
-from testbed.layerings.nodes import other_forwarder, stock_peer
+from testbed.layerings.nodes.node import SSB_SERVER
 from testbed.scenario.model import Scenario
 from topologies.mininet import sandbox
 
@@ -57,10 +57,17 @@ class Platform(NamedTuple):
 
     def check(self, scenario: Scenario) -> None:
         """Raise UserError if a scenario cannot be run here."""
+        if scenario.cost.costs is not None and self.net == "mininet":
+            raise UserError("cost: in Mininet operations take the time that they take; add --net emulated")
         if scenario.stock_peers:
+            from testbed.layerings.nodes import stock_peer
+
             stock_peer.check()
-        for forwarder in scenario.other_forwarders.values():
-            other_forwarder.check(forwarder)
+        if scenario.other_forwarders:
+            from testbed.layerings.nodes import other_forwarder
+
+            for forwarder in scenario.other_forwarders.values():
+                other_forwarder.check(forwarder)
         for place, program in _programs_in_real_time(scenario).items():
             if self.net == "emulated":
                 raise UserError(f"{place}: {program} runs in real time, in Mininet only; {self.reason}")
@@ -90,7 +97,7 @@ def _available(asked: Net | Literal["auto"]) -> tuple[Net, str]:
 
 def _programs_in_real_time(scenario: Scenario) -> dict[str, str]:
     """Return the third-party programs, by their place in the scenario."""
-    peers = {f"nodes.{node}.peer": stock_peer.SSB_SERVER for node in sorted(scenario.stock_peers)}
+    peers = {f"nodes.{node}.peer": SSB_SERVER for node in sorted(scenario.stock_peers)}
     forwarders = {f"nodes.{node}.forwarder": name for node, name in scenario.other_forwarders.items()}
     found = peers | forwarders
     if scenario.programs:

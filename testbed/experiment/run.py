@@ -15,7 +15,6 @@ from analysis.errors import system_reason
 from analysis.files import whole_directory
 from testbed.errors import UserError, as_user_error
 from testbed.experiment import code, emulated_run, inputs, provenance
-from testbed.experiment.control import MininetLiveRun, RunEnded, wait_for
 from testbed.experiment.files import (
     FEED,
     FORMAT,
@@ -131,6 +130,8 @@ def _run_over_mininet(
     def meanwhile(is_running: Callable[[], bool]) -> None:
         if script is None:
             return
+        from testbed.experiment.control import MininetLiveRun, RunEnded, wait_for
+
         try:
             with MininetLiveRun(wait_for(partial / layering, is_running), *what) as live:
                 script(live)

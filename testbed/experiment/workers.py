@@ -1,8 +1,10 @@
 """Work shared out: to processes, which end with this one, however it ends; to Spark's executors."""
 
+import gc
 import os
 import pickle
 import signal
+import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from contextlib import chdir
@@ -34,6 +36,9 @@ _LISTENING_S = 0.1
 
 _hear: ContextVar[Hear | None] = ContextVar("hear", default=None)
 
+_works: list[Callable[[Any], Any]] = []
+"""The work of this process, if it is a worker. What it holds is one for all tasks: caches know it again."""
+
 
 def report(message: Any) -> None:
     """Report a message from a task to the process that works tasks off."""
@@ -56,13 +61,13 @@ def work_off(
         _hear.set(hear)
         yield from map(work, tasks)
         return
-    context = get_context("spawn")
+    context = get_context("fork" if _may_fork() else "spawn")
     messages = None if hear is None else context.SimpleQueue()
-    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_begin, initargs=(messages,))
+    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_begin, initargs=(messages, work))
     waiting: set[Future[Result]] = set()
     try:
         for task in tasks:
-            waiting.add(_submit(pool, work, task))
+            waiting.add(_submit(pool, task))
             if len(waiting) >= _AHEAD * workers:
                 done, waiting = _wait(waiting, messages, hear)
                 yield from (each.result() for each in done)
@@ -89,18 +94,35 @@ def _wait(
             return done, rest
 
 
-def _submit(pool: ProcessPoolExecutor, work: Callable[[Task], Result], task: Task) -> Future[Result]:
+def _submit(pool: ProcessPoolExecutor, task: Any) -> Future[Any]:
     # Workers start with the first tasks, and inherit blocked signals: a terminal's Ctrl-C is for this
     # process, which ends its workers itself.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
-        return pool.submit(work, task)
+        return pool.submit(_do, task)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _begin(messages: SimpleQueue[Any] | None) -> None:
+def _may_fork() -> bool:
+    """Return whether workers may be copies of this process, with its modules: they begin at once then.
+
+    A second thread may hold a lock, for ever in the copy.
+    """
+    return sys.platform == "linux" and len(os.listdir("/proc/self/task")) == 1
+
+
+def _do(task: Any) -> Any:
+    return _works[0](task)
+
+
+def _begin(messages: SimpleQueue[Any] | None, work: Callable[[Any], Any]) -> None:
     """Begin a worker."""
+    _works[:] = [work]
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
+    gc.freeze()  # what a copy inherits is its parent's to close
     _hear.set(None if messages is None else messages.put)
     _end_with_parent()
 

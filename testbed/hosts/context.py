@@ -1,18 +1,18 @@
-"""Construction of a run's nodes from a scenario."""
+"""Construction of a run's nodes from a scenario. Nodes that few scenarios have are imported on use."""
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from testbed.layerings.kinds import gateway
-from testbed.layerings.nodes import other_forwarder, stock_peer
 from testbed.layerings.nodes.ndn_node import NdnLayering
 from testbed.layerings.nodes.node import AppState, Context, Node, Process, Transfer
-from testbed.layerings.nodes.other_forwarder import ForwarderNode
-from testbed.layerings.nodes.stock_peer import StockNode
 from testbed.layerings.nodes.workload import Workload
 from testbed.layerings.registry import LAYERINGS
 from testbed.scenario.model import Scenario
 from testbed.scenario.sections import PlanSpec
 from testbed.scenario.timeline import Timeline
+
+if TYPE_CHECKING:
+    from testbed.layerings.nodes.other_forwarder import ForwarderNode
 
 
 def build(
@@ -61,10 +61,16 @@ def build(
     if since is not None and (routes := timeline.routes_at(since)) is not None:
         context = replace(context, network=routes.network, routing=routes.ndn)
     if kind.protocol == "ssb" and name in scenario.stock_peers:
+        from testbed.layerings.nodes.stock_peer import StockNode
+
         return StockNode(context)
     if isinstance(kind, NdnLayering) and forwarder_of(scenario, layering, name) is not None:
+        from testbed.layerings.nodes.other_forwarder import ForwarderNode
+
         return ForwarderNode(context, kind)
     if scenario.gateways and isinstance(kind, NdnLayering):
+        from testbed.layerings.kinds import gateway
+
         return gateway.build(context, kind)
     return kind.build(context)
 
@@ -74,12 +80,14 @@ def forwarder_of(scenario: Scenario, layering: str, name: str) -> str | None:
     return scenario.other_forwarders.get(name) if isinstance(LAYERINGS[layering], NdnLayering) else None
 
 
-def managed(scenario: Scenario, layering: str, name: str, workload: Workload) -> ForwarderNode | None:
+def managed(scenario: Scenario, layering: str, name: str, workload: Workload) -> "ForwarderNode | None":
     """Return the node of another forwarder, None if there is none: it can be managed before the run, since it
     has no applications with a timeline.
     """
     if forwarder_of(scenario, layering, name) is None:
         return None
+    from testbed.layerings.nodes.other_forwarder import ForwarderNode
+
     node = build(scenario, layering, name, workload, Timeline.of(scenario, workload, 0))
     assert isinstance(node, ForwarderNode)
     return node
@@ -89,8 +97,12 @@ def processes(scenario: Scenario, layering: str, name: str) -> list[Process]:
     """Return the programs of a node besides its own."""
     forwarder = forwarder_of(scenario, layering, name)
     if forwarder is not None:
+        from testbed.layerings.nodes import other_forwarder
+
         return [other_forwarder.process(scenario.network, name, forwarder)]
     is_peer = LAYERINGS[layering].protocol == "ssb" or name in scenario.gateways
     if name in scenario.stock_peers and is_peer:
+        from testbed.layerings.nodes import stock_peer
+
         return [stock_peer.process(scenario.network, scenario.seed, name)]
     return []

@@ -1,33 +1,87 @@
-"""The registry of layerings that a scenario can compare.
+"""The registry of layerings that a scenario can compare. Each is imported on use: a run imports its own.
 
 Another distribution adds a layering by an entry point of the group "feednet.layerings": the layering's name,
 and a callable without arguments that returns a testbed.layerings.nodes.node.Layering.
 """
 
+from collections.abc import Iterator, MutableMapping
+from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 
 from testbed.errors import UserError
-from testbed.layerings.kinds.ladder import RUNGS
-from testbed.layerings.kinds.link import LINK
-from testbed.layerings.kinds.ndn import NDN_LAYERINGS, PLAIN_NDN
-from testbed.layerings.kinds.ndn_over_ssb import NDN_OVER_SSB
-from testbed.layerings.kinds.notify_each import NOTIFY_EACH_LAYERING
-from testbed.layerings.kinds.social import SOCIAL_LAYERINGS
-from testbed.layerings.kinds.ssb import SSB
-from testbed.layerings.kinds.sync_all import SYNC_ALL_LAYERING
 from testbed.layerings.nodes.node import Layering
-from testbed.layerings.tiny.common_set import TINY_LAYERINGS
-from testbed.layerings.tiny.isp import TINY_ISP
 
 ENTRY_POINTS = "feednet.layerings"
 _PARTS = ("title", "parameters", "protocol", "carries", "build")
 
+_PULLED = ("pull", "poll", "long-lived", "persistent", "notify", "sync", "sync-log")
+_PUSHED = ("lli", "lli-go-back-n", "lli-selective")
+_SOCIAL = ("ssb-aware-poll", "ssb-aware", "social-routing")
+_RUNGS = ("scan", "append-poll", "gossip", "gossip-skip", "flood", "ebt", "hub")
+
+_OWN = {
+    **dict.fromkeys((*_PULLED, *_PUSHED), "kinds.ndn:NDN_LAYERINGS"),
+    "notify-each": "kinds.notify_each:NOTIFY_EACH_LAYERING",
+    "sync-all": "kinds.sync_all:SYNC_ALL_LAYERING",
+    "link": "kinds.link:LINK",
+    "ndn": "kinds.ndn:PLAIN_NDN",
+    **dict.fromkeys(_SOCIAL, "kinds.social:SOCIAL_LAYERINGS"),
+    **dict.fromkeys(_RUNGS, "kinds.ladder:RUNGS"),
+    "ssb": "kinds.ssb:SSB",
+    "ndn-over-ssb": "kinds.ndn_over_ssb:NDN_OVER_SSB",
+    **dict.fromkeys(("tiny", "tiny-pub"), "tiny.common_set:TINY_LAYERINGS"),
+    "tiny-isp": "tiny.isp:TINY_ISP",
+}
+"""A layering's place: a module of this package, and the name there of the layering, or of a table with it."""
+
+
+class Layerings(MutableMapping[str, Layering]):
+    """Layerings by name, in the order in which they are listed. Raises UserError for those of other
+    distributions that cannot be loaded.
+    """
+
+    def __init__(self) -> None:
+        points = sorted(entry_points(group=ENTRY_POINTS))
+        self._places: dict[str, str | EntryPoint] = _OWN | {point.name: point for point in points}
+        self._loaded: dict[str, Layering] = {}
+        for point in points:
+            if point.name in _OWN:
+                raise UserError(f"{_origin(point)}: feednet has a layering of that name")
+
+    def __getitem__(self, name: str) -> Layering:
+        if name not in self._loaded:
+            place = self._places[name]
+            self._loaded[name] = _own(name, place) if isinstance(place, str) else _load(place)
+        return self._loaded[name]
+
+    def __setitem__(self, name: str, layering: Layering) -> None:
+        self._places.setdefault(name, "")
+        self._loaded[name] = layering
+
+    def __delitem__(self, name: str) -> None:
+        del self._places[name]
+        self._loaded.pop(name, None)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._places
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+
+def _own(name: str, place: str) -> Layering:
+    module, _, variable = place.partition(":")
+    found = getattr(import_module(f"testbed.layerings.{module}"), variable)
+    layering: Layering = found[name] if isinstance(found, dict) else found
+    return layering
+
 
 def _load(point: EntryPoint) -> Layering:
     """Return the layering of an entry point; raise UserError if it has none."""
-    place = f"layering {point.name} of {point.dist.name if point.dist else point.value}"
-    if point.name in _OWN:
-        raise UserError(f"{place}: feednet has a layering of that name")
+    place = _origin(point)
     try:
         layering: Layering = point.load()()
     except Exception as error:
@@ -38,21 +92,8 @@ def _load(point: EntryPoint) -> Layering:
     return layering
 
 
-_OWN: dict[str, Layering] = {
-    **NDN_LAYERINGS,
-    "notify-each": NOTIFY_EACH_LAYERING,
-    "sync-all": SYNC_ALL_LAYERING,
-    "link": LINK,
-    "ndn": PLAIN_NDN,
-    **SOCIAL_LAYERINGS,
-    **RUNGS,
-    "ssb": SSB,
-    "ndn-over-ssb": NDN_OVER_SSB,
-    **TINY_LAYERINGS,
-    "tiny-isp": TINY_ISP,
-}
+def _origin(point: EntryPoint) -> str:
+    return f"layering {point.name} of {point.dist.name if point.dist else point.value}"
 
-LAYERINGS: dict[str, Layering] = _OWN | {
-    point.name: _load(point) for point in sorted(entry_points(group=ENTRY_POINTS))
-}
-"""Layerings by name, in the order in which they are listed."""
+
+LAYERINGS = Layerings()

@@ -15,8 +15,7 @@ from forwarder.forwarder import Forwarder
 from forwarder.wire.name import from_uri
 from testbed.errors import suggestion
 from testbed.layerings.nodes.ndn_node import choose_strategies
-from testbed.layerings.nodes.node import Parameters
-from testbed.layerings.nodes.stock_peer import SSB_SERVER
+from testbed.layerings.nodes.node import SSB_SERVER, Parameters
 from testbed.layerings.registry import LAYERINGS
 from testbed.scenario.question import QuestionSpec
 from testbed.scenario.sections import (
@@ -24,6 +23,7 @@ from testbed.scenario.sections import (
     Archive,
     Arrivals,
     Change,
+    CostSpec,
     CrossTraffic,
     Fork,
     ForwardersSpec,
@@ -115,6 +115,8 @@ class Scenario(Section):
     "/" = "asf" or "random/seed~3"."""
     forwarders: ForwardersSpec = ForwardersSpec()
     """What NDN's forwarders hold at most."""
+    cost: CostSpec = CostSpec()
+    """What operations cost nodes, in time; in the emulator only."""
     warmup_ms: int = Field(default=500, ge=0, le=DAY_MS)
     """Time from the run's start, when subscribers subscribe, to the first item."""
     settle_ms: int = Field(default=1500, ge=0, le=DAY_MS)

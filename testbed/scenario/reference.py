@@ -6,11 +6,15 @@ and the registry of layerings. Units are those of analysis.run.keys. As a progra
     python -m testbed.scenario.reference > docs/reference.md
 """
 
+import ast
 import json
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields
 from functools import cache
+from inspect import cleandoc, getsource
+from itertools import pairwise
+from textwrap import dedent
 from typing import Any, NamedTuple, get_args
 
 from pydantic import BaseModel
@@ -133,15 +137,32 @@ def _entries(model: type[BaseModel], path: tuple[str, ...]) -> Iterator[Entry]:
     """Yield the keys of a model, from its JSON schema."""
     schema = model.model_json_schema()
     needed = schema.get("required", ())
+    meaning = meanings(model)
     by_alias = {field.alias: name for name, field in model.model_fields.items() if field.alias}
     for name, told in schema.get("properties", {}).items():
         key = ".".join((*path, name))
         value = next((each for each in told.get("anyOf", [told]) if each.get("type") != "null"), told)
-        field = model.model_fields[by_alias.get(name, name)]
-        says = _paragraph(field.description)
+        says = _paragraph(meaning[by_alias.get(name, name)])
         default = None if name in needed and "Left out" not in says else _toml(told.get("default"))
         kind = _kind(value)
         yield Entry(key, kind, words(key).unit, "" if "table" in kind else default, _bounds(value), says)
+
+
+@cache
+def meanings(model: type[BaseModel]) -> dict[str, str]:
+    """Return the words that stand below each key of a model in its source.
+
+    pydantic would read the source of every model at each start.
+    """
+    found = dict.fromkeys(model.model_fields, "")
+    for each in reversed(model.__mro__[: model.__mro__.index(BaseModel)]):
+        table = ast.parse(dedent(getsource(each))).body[0]
+        assert isinstance(table, ast.ClassDef)
+        for key, says in pairwise(table.body):
+            match key, says:
+                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
+                    found[name] = cleandoc(text)
+    return found
 
 
 def _kind(told: Mapping[str, Any]) -> str:

@@ -9,12 +9,10 @@ from pydantic import ValidationError
 from forwarder.forwarder import Forwarder
 from forwarder.toml_file import problem_of
 from testbed.errors import UserError, shown, suggestion
-from testbed.layerings.kinds.link import candidates
 from testbed.layerings.nodes.ndn_node import choose_strategies
-from testbed.layerings.nodes.stock_peer import SSB_SERVER
+from testbed.layerings.nodes.node import SSB_SERVER
 from testbed.layerings.nodes.workload import Feature
 from testbed.layerings.registry import LAYERINGS
-from testbed.layerings.tiny.assignment import Assignment
 from testbed.scenario.mobility import read_trace
 from testbed.scenario.model import Scenario
 from testbed.scenario.overrides import InvalidScenario, Key, Override, override_of
@@ -118,6 +116,8 @@ def _check_link(scenario: Scenario) -> None:
     """Check that `link` has a node for its services, and the signing keys of its records."""
     if "link" not in scenario.layerings:
         return
+    from testbed.layerings.kinds.link import candidates
+
     if not candidates(scenario.network, {*scenario.sources, *scenario.subscribers}):
         said = "link: its services need a node that neither publishes nor follows"
         raise InvalidScenario(said, ("layerings",), ("topology",), ("subscribers",))
@@ -147,6 +147,8 @@ def _check_tiny_isp(scenario: Scenario) -> None:
     """
     if "tiny-isp" not in scenario.layerings:
         return
+    from testbed.layerings.tiny.assignment import Assignment
+
     place = ("parameters", "tiny-isp")
     parameters = scenario.layering_parameters("tiny-isp").model_dump()
     for part, what in (("providers", "provider"), ("hostile", "hostile client")):

@@ -8,15 +8,17 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, replace
 from itertools import pairwise
-from typing import Annotated, Any, Literal, TypeGuard, TypeVar, get_args
+from typing import Annotated, Any, Final, Literal, TypeGuard, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from base.units import US
 from forwarder.wire.name import from_uri
 from testbed.errors import suggestion
 from testbed.layerings.nodes.node import USUAL, Limits
 from topologies import library
 from topologies.conf import read_conf
+from topologies.emulator.processor import Costs
 from topologies.generate import GENERATORS, generate
 from topologies.graphs import is_graphml, read_graphml
 from topologies.link import LINK_PARAMETERS, LinkParameters
@@ -38,7 +40,7 @@ class Section(BaseModel):
     Each key has its words below it; `feednet describe KEY` and docs/reference.md show them.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 def table_keys(table: type) -> dict[str, Any]:
@@ -311,6 +313,50 @@ class ForwardersSpec(Section):
     def limits(self) -> Limits:
         """The bounds, for a node."""
         return Limits(**self.model_dump())
+
+
+MACHINES: Final = {
+    "xeon-vm": {"forward_us": 4.0, "verify_us": 47.0, "sign_us": 20.0, "hash_us": 80.0, "store_us": 130.0},
+}
+"""Times of machines, measured by `python -m testbed.bench.runs.cost`."""
+
+
+class CostSpec(Section):
+    """What operations cost nodes, in time: emulated ones take none by default.
+
+    A node's programs share one processor, which does one thing after another. What arrives meanwhile waits.
+    Routers of IP packets, and the kernels of nodes, take no time.
+    """
+
+    machine: Literal["", "xeon-vm"] = ""
+    """A machine whose times hold where no others are given: `xeon-vm`, a core of an Intel Xeon in a virtual
+    machine, and feednet in plain Python (4, 47, 20, 80 and 130 µs)."""
+    forward_us: float | None = Field(default=None, ge=0, le=1e6, allow_inf_nan=False)
+    """Of a frame that a program receives or sends, and all else that it does about it."""
+    verify_us: float | None = Field(default=None, ge=0, le=1e6, allow_inf_nan=False)
+    """Of verifying a signature."""
+    sign_us: float | None = Field(default=None, ge=0, le=1e6, allow_inf_nan=False)
+    """Of making a signature."""
+    hash_us: float | None = Field(default=None, ge=0, le=1e6, allow_inf_nan=False)
+    """Of hashing an item, and all else about it besides frames and signatures: reading it, comparing it with
+    the items beside it, credit."""
+    store_us: float | None = Field(default=None, ge=0, le=1e6, allow_inf_nan=False)
+    """Of a message that a Scuttlebutt peer, or the keeper of an SSB-aware forwarder, stores."""
+    batch: int = Field(default=64, ge=1, le=65536)
+    """Frames that have come while the processor was busy and that it takes up at once. Under controlled push,
+    the items of a feed among them are verified by one signature. 1: each is verified for itself."""
+    queue: int = Field(default=1000, ge=1, le=1_000_000)
+    """Frames that wait at a node at most; what comes then is dropped. Streams wait without a bound."""
+
+    @property
+    def costs(self) -> Costs | None:
+        """The costs, for nodes; None if all is free."""
+        given = self.model_dump(exclude={"machine", "batch", "queue"}, exclude_none=True)
+        times = {
+            name.removesuffix("_us"): round(time * US)
+            for name, time in (MACHINES.get(self.machine, {}) | given).items()
+        }
+        return Costs(**times, batch=self.batch, queue=self.queue) if any(times.values()) else None
 
 
 class ProgramSpec(Section):

@@ -270,15 +270,39 @@ class Model:
             result[f"pit_{what}_peak"] = max(peak for _, peak in nodes.values())
             of_all = mean_and_peak(whole, which, *self.publishing)
             result[f"pit_{what}_network"], result[f"pit_{what}_network_peak"] = of_all
+        result |= self.held()
         peaks = {n: mean_and_peak(t, 0, *self.publishing)[1] for n, t in tables.items()}
         shares = [peaks[node] / len(there) for node, there in feeds.items()]
         credit = [mean_and_peak(table, 2, *self.publishing)[0] for table in tables.values()]
         return {
             **result,
-            **{key.replace("pit_", "state_"): value for key, value in result.items()},
             "pit_entries_per_feed": max(shares, default=None),
             "pit_credit_mean": sum(credit) / len(credit),
         }
+
+    def held(self) -> dict[str, Any]:
+        """State of all kinds: what nodes say holds until they say again."""
+        said = self.counters.sort_values("time", kind="stable")
+        nodes: dict[str, dict[int, tuple[int, int, int]]] = {}
+        by_kind: dict[str, dict[str, dict[int, tuple[int, int]]]] = {kind: {} for kind in KINDS}
+        for row in said[["node", "time", "state"]].to_dict("records"):
+            sizes = [(kind, size["entries"], size["bytes"]) for kind, size in row["state"].items()]
+            every = sum(n for _, n, _ in sizes), sum(size for _, _, size in sizes), 0
+            nodes.setdefault(row["node"], {})[row["time"]] = every
+            for kind, n, size in sizes:
+                by_kind[kind].setdefault(row["node"], {})[row["time"]] = n, size
+        result: dict[str, Any] = {}
+        for which, what in enumerate(("entries", "bytes")):
+            of = [mean_and_peak(table, which, *self.publishing) for table in nodes.values()]
+            result[f"state_{what}_mean"] = sum(mean for mean, _ in of) / len(of)
+            result[f"state_{what}_peak"] = max(peak for _, peak in of)
+            of_all = mean_and_peak(together(nodes.values()), which, *self.publishing)
+            result[f"state_{what}_network"], result[f"state_{what}_network_peak"] = of_all
+        for kind, tables in by_kind.items():
+            of = [mean_and_peak(table, 1, *self.publishing) for table in tables.values()]
+            is_there = any(peak for _, peak in of)
+            result[f"state_bytes_{kind}"] = sum(mean for mean, _ in of) / len(nodes) if is_there else None
+        return result
 
     def lives(self) -> dict[str, Any]:
         """What became of the entries of all nodes."""
@@ -299,6 +323,27 @@ class Model:
                 sum(life["in"] for life in passed_on), sum(life["out"] for life in passed_on)
             ),
             "pit_renewals_per_item": per(sum(life["renewals"] for life in lives), carried),
+        }
+
+    def processors(self) -> dict[str, Any]:
+        """How busy processors were while items were published, and signatures, where operations take time."""
+        nothing = dict.fromkeys(("processor_most", "processor_mean", "verified_per_item"))
+        if "work_busy_ns" not in self.counters.columns:
+            return nothing
+        begin, end = self.publishing
+        shares, verified = [], 0
+        for _, told in self.counters.sort_values("time", kind="stable").groupby("node"):
+            busy = told["work_busy_ns"].astype("int64").tolist()
+            grown = [now if now < then else now - then for then, now in pairwise([0, *busy])]
+            within = [each for each, time in zip(grown, told["time"], strict=True) if begin < time <= end]
+            shares.append(100 * sum(within) / (end - begin))
+            counted = told["work_verified"].astype("int64").tolist()
+            verified += sum(now if now < then else now - then for then, now in pairwise([0, *counted]))
+        carried = sum(row["purpose"] != "archived" for row in self.deliveries)
+        return {
+            "processor_most": max(shares),
+            "processor_mean": sum(shares) / len(shares),
+            "verified_per_item": per(verified, carried),
         }
 
     def wire(self) -> dict[str, Any]:
@@ -442,14 +487,14 @@ class Model:
         """Routes, replicas and graphs: the most that a node ever says, and the mean of nodes."""
         told = self.counters
         names = {
-            "replicas": "log_entries",
-            "replica_bytes": "log_bytes",
-            "statements": "graph_entries",
+            "replicas": ("messages", "entries"),
+            "replica_bytes": ("messages", "bytes"),
+            "statements": ("statements", "entries"),
         }
         found: dict[str, float | None] = {}
-        for name, column in names.items():
-            is_told = column in told.columns and told[column].notna().any()
-            found[name] = told.groupby("node")[column].max().mean() if is_told else None
+        for name, (kind, what) in names.items():
+            sizes = told["state"].map(lambda state, kind=kind, what=what: state.get(kind, {}).get(what))
+            found[name] = sizes.groupby(told["node"]).max().mean() if sizes.notna().any() else None
 
         def total(column: str) -> float:
             if column not in told.columns:
@@ -465,6 +510,10 @@ class Model:
         return found
 
 
+KINDS = (
+    *("pit", "llis", "sources", "routes", "strategies", "ends", "connections", "exchanges", "messages"),
+    *("statements", "feeds", "packets", "other"),
+)
 OF_TINY = "asking_per_item", "want_bytes", "airtime_per_item", "latency_fairness"
 """Metrics of tinySSB, which runs over NDN do not have."""
 
@@ -484,6 +533,7 @@ def measures(run: Path, step_ns: int | None = None) -> dict[str, dict[str, float
         | model.lives()
         | model.standing()
         | model.wire()
+        | model.processors()
         | model.finding()
         | model.sharing(busiest, step_ns)
         | dict.fromkeys(OF_TINY)

@@ -196,7 +196,7 @@ def test_what_nothing_beats_is_the_front():
 def test_what_the_answer_costs_is_set_against_the_baseline():
     said = texts(found(made_comparison(1.0, 1.0, latency_p50=(9.0, 3.0), state_bytes_mean=(1.0, 4.0))))
     assert "lli against the baseline poll: Better in 1 of " in said[-3]
-    assert "worse in 0" in said[-3]
+    assert "worse in 1 (state bytes)" in said[-3]
     assert said[-2].startswith("Costs of lli: share delivered 100 %, equal to the best; ")
     assert "state bytes 4 (best: poll, 1)" in said[-2]
 

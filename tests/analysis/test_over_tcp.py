@@ -16,6 +16,7 @@ from short_runs import emulate
 
 from analysis.decode.reader import Reading, ReadStatistics, read_packets
 from analysis.decode.reference import NDN_PORTS
+from analysis.metrics.catalogue import OTHER, STATE_KINDS
 from analysis.metrics.run.state import held_levels, read_samples
 from analysis.pipelines.captures import AnalysisOptions, Capture, analyse
 from analysis.pipelines.run import analyze
@@ -58,27 +59,33 @@ def test_it_is_compared_on_all_but_what_only_ndn_has(compared):
 
 
 @pytest.mark.spark
-def test_state_is_that_of_samples_and_over_ndn_that_of_pits(compared):
-    over_tcp, over_ndn = values(compared, "plain-poll"), values(compared, "poll")
-    turn = compared.manifest.runs["plain-poll"]
+@pytest.mark.parametrize("layering", ["plain-poll", "poll"])
+def test_state_is_that_of_samples(compared, layering):
+    found, turn = values(compared, layering), compared.manifest.runs[layering]
     step = turn.sample_interval_ns
-    lines = compared.counters("plain-poll").read_text().splitlines()
-    total, peak, network, nodes = 0, 0, Counter(), set()
+    lines = compared.counters(layering).read_text().splitlines()
+    total, peak, network, nodes = Counter(), 0, Counter(), set()
     for row in map(json.loads, lines):
-        held = sum(kind["bytes"] for kind in row["state"].values())
         # A sample stands until the next one; means are over the time in which items were published.
         lasted = min(row["time"] + step, turn.last_ns) - max(row["time"], turn.first_ns)
-        total += held * max(0, lasted)
+        for kind, size in row["state"].items():
+            total[kind] += size["bytes"] * max(0, lasted)
+        held = sum(size["bytes"] for size in row["state"].values())
         peak = max(peak, held)
         network[row["time"]] += held
         nodes.add(row["node"])
-    mean = total / (turn.last_ns - turn.first_ns)
-    assert over_tcp["state_bytes_network"] == pytest.approx(mean)
-    assert over_tcp["state_bytes_mean"] == pytest.approx(mean / len(nodes))
-    assert over_tcp["state_bytes_peak"] == peak > 0
-    assert over_tcp["state_bytes_network_peak"] == max(network.values()) > peak
-    for what in ("entries_mean", "bytes_peak", "entries_network", "bytes_network_peak"):
-        assert over_ndn[f"state_{what}"] == over_ndn[f"pit_{what}"] > 0
+    means = {kind: size / (turn.last_ns - turn.first_ns) for kind, size in total.items()}
+    assert found["state_bytes_network"] == pytest.approx(sum(means.values()))
+    assert found["state_bytes_mean"] == pytest.approx(sum(means.values()) / len(nodes))
+    assert found["state_bytes_peak"] == peak > 0
+    assert found["state_bytes_network_peak"] == max(network.values()) > peak
+    of_kinds = {kind: found[f"state_bytes_{kind}"] for kind in STATE_KINDS if found[f"state_bytes_{kind}"]}
+    if layering == "plain-poll":
+        assert of_kinds == {OTHER: pytest.approx(sum(means.values()) / len(nodes))}
+    else:
+        of_nodes = {kind: pytest.approx(mean / len(nodes)) for kind, mean in means.items() if mean}
+        assert of_kinds == of_nodes
+        assert {"pit", "routes"} == of_kinds.keys()
 
 
 @pytest.mark.spark
@@ -87,14 +94,11 @@ def test_samples_of_pits_come_near_to_what_packets_tell(compared):
     cases = {"poll": Case(compared, "poll")}
     turn = compared.manifest.runs["poll"]
     spans = {"poll": Span(turn.start_ns, turn.end_ns)}, {"poll": Span(turn.first_ns, turn.last_ns)}
-    told = held_levels(read_samples(cases), *spans, 300)
+    [told] = [row for row in held_levels(read_samples(cases), *spans, 300)["kinds"] if row["kind"] == "pit"]
     over_ndn = values(compared, "poll")
-    nodes = {row["node"]: row for row in told["summary"]}
-    assert nodes.pop("*")["mean_bytes"] == pytest.approx(over_ndn["pit_bytes_network"], rel=0.05)
-    mean = sum(row["mean_entries"] for row in nodes.values()) / len(nodes)
-    assert mean == pytest.approx(over_ndn["pit_entries_mean"], rel=0.05)
-    assert told["kinds"][0]["mean_entries"] == pytest.approx(mean)
-    assert over_ndn["pit_bytes_peak"] * 0.5 < told["kinds"][0]["peak_bytes"] <= over_ndn["pit_bytes_peak"]
+    for what in ("entries", "bytes"):
+        assert told[f"mean_{what}"] == pytest.approx(over_ndn[f"pit_{what}_mean"], rel=0.05)
+    assert over_ndn["pit_bytes_peak"] * 0.5 < told["peak_bytes"] <= over_ndn["pit_bytes_peak"]
 
 
 @pytest.mark.spark

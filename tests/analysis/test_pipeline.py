@@ -160,8 +160,8 @@ class TestReport:
         assert "url(" not in style
         assert "@import" not in style
         wanted = {
-            "pit",
-            "pit-heat",
+            "state",
+            "state-heat",
             "in-flight",
             "pit-lifetimes",
             "outcomes",

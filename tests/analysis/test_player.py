@@ -170,7 +170,8 @@ def test_states_at_samples_are_what_the_nodes_counted(browser, runs, name):
                 assert own.pop(SAMPLED) == pytest.approx(time / 1e9)
                 assert own == dict(flat(line))
                 if "pit" in line["state"]:
-                    held = line["state"]["pit"]
+                    both = [line["state"][kind] for kind in ("pit", "llis") if kind in line["state"]]
+                    held = {what: sum(size[what] for size in both) for what in ("entries", "bytes")}
                     [total] = [value for table, _, value in rows if table == "total"] or [[0, 0, 0, 0]]
                     ours = [held["entries"], held["bytes"], line["pit_ranges"], line["pit_credit"]]
                     assert total == ours, (layering, node, time)

@@ -241,42 +241,39 @@ def test_a_terminal_is_told_five_figures_of_each_layering():
         delivered_share=(94.0, 100.0),
         latency_p50=(11234.5, 75.25),
         interests_network=(3.5, 0.02),
-        pit_entries_mean=(3.9, 0.98),
+        state_bytes_mean=(3.9, 0.98),
         bytes_per_item=(None, 812.0),
         fell_behind=(1.0, 0.0),
     )
     assert headlines(rows) == (
-        "      delivered  median latency  Interests     PIT entries     bytes\n"
-        "              %              ms   per item  mean of a node  per item\n"
-        "poll         94          11234*        3.5             3.9         -\n"
-        "lli         100           75.25       0.02            0.98       812\n"
+        "      delivered  median latency  Interests            state     bytes\n"
+        "              %              ms   per item  bytes of a node  per item\n"
+        "poll         94          11234*        3.5              3.9         -\n"
+        "lli         100           75.25       0.02             0.98       812\n"
         "* poll: fell behind\n"
     )
 
 
-def test_state_is_named_where_a_layering_has_no_pit():
-    over_tcp = {metric.key: (None, 3.0) for metric in METRICS if metric.key.startswith("pit_")}
-    mixed = made_comparison(**over_tcp)
+def test_state_is_shown_by_kind():
+    of_kinds = {"state_bytes_pit": (7.0, None), "state_bytes_llis": (None, 9.0)}
+    others = {metric.key: (None, None) for metric in METRICS if metric.key.startswith("state_bytes_")}
     kinds = [
         {"layering": "poll", "kind": "streams"}
         | dict.fromkeys(("mean_entries", "peak_entries", "mean_bytes", "peak_bytes"), 2)
     ]
-    made = made_manifest(protocols={"poll": "tcp"})
-    every = render(made_manifest(), made_tables())
-    page = render(made, made_tables(comparison=mixed, state_kinds=kinds))
-    for word, other, text, rows in (
-        ("PIT", "state", every, made_comparison()),
-        ("state", "PIT", page, mixed),
-    ):
-        assert f"{word} entries" in headlines(rows)
-        assert f"{other} entries" not in headlines(rows)
-        title, hidden = word[0].upper() + word[1:], other[0].upper() + other[1:]
-        for what in ("entries, mean of a node", "bytes, peak of the whole network"):
-            assert f"{title} {what}" in re.sub("<.*?>", "", text)
-            assert f"{hidden} {what}" not in re.sub("<.*?>", "", text)
-    assert {"pit", "pit-heat"} <= held(every)["figures"].keys()
+    compared = made_comparison(**(others | of_kinds | {"state_bytes_mean": (7.0, 9.0)}))
+    page = render(made_manifest(), made_tables(comparison=compared, state_kinds=kinds))
+    rows = [
+        (*re.findall("<th.*?>(.*?)</th>", row), *re.findall("<td.*?>(.*?)</td>", row))
+        for row in page.split('id="table-comparison">')[1].split("</table>")[0].split("<tr")
+    ]
+    plain = [[re.sub("<.*?>", "", cell).strip() for cell in row[:2] + row[2:3]] for row in rows]
+    place = plain.index(["State bytes, mean of a node bytes", "7", "9"])
+    assert plain[place + 1 : place + 3] == [
+        ["of which Interests that wait bytes", "7", "–"],
+        ["of which long-lived Interests bytes", "–", "9"],
+    ]
     assert {"state", "state-heat", "pit-lifetimes"} <= held(page)["figures"].keys()
-    assert not {"state", "state-heat"} & held(every)["figures"].keys()
     assert "<td>streams</td>" in page
 
 
@@ -398,7 +395,7 @@ def nine_tables(**changes):
 
 def test_nine_layerings_are_told_apart_and_drawn_one_by_one():
     plots = figures(render(wide_manifest(NINE), nine_tables()))
-    looks = {(t["line"]["color"], t["line"]["dash"]) for t in plots["pit"]["data"]}
+    looks = {(t["line"]["color"], t["line"]["dash"]) for t in plots["state"]["data"]}
     assert len(looks) == 9
     assert [trace["y"] for trace in plots["latency-boxes"]["data"]] == [[layering] for layering in NINE]
     assert "lli / pull" not in render(wide_manifest(NINE), nine_tables())
@@ -407,12 +404,12 @@ def test_nine_layerings_are_told_apart_and_drawn_one_by_one():
 def test_what_the_scenario_does_is_drawn_into_what_is_drawn_over_time():
     page = render(made_manifest(), made_tables())
     plots = figures(page)
-    for name in ("pit", "packets"):
+    for name in ("state", "packets"):
         (mark,) = plots[name]["layout"]["shapes"]
         assert (mark["x0"], mark["x1"]) == (0.15, 0.15)
         assert [told["text"] for told in plots[name]["layout"]["annotations"]] == ["link-down r--s"]
     many = [{"time_ns": k * MS, "event": "restart", "node": "r"} for k in range(13)]
-    crowded = figures(render(made_manifest(timeline=many), made_tables()))["pit"]["layout"]
+    crowded = figures(render(made_manifest(timeline=many), made_tables()))["state"]["layout"]
     assert len(crowded["shapes"]) == 13
     assert "annotations" not in crowded
 
@@ -474,12 +471,12 @@ def test_the_same_tables_make_the_same_page():
 
 def test_plots_draw_what_the_tables_hold():
     plots = figures(render(made_manifest(), made_tables()))
-    node = plots["pit"]["variants"]["r|entries"]["data"]
+    node = plots["state"]["variants"]["r|entries"]["data"]
     assert [(trace["name"], trace["line"]["shape"]) for trace in node] == [("poll", "hv"), ("lli", "hv")]
     assert (node[0]["x"], node[0]["y"]) == ([0, 0.01, 0.5], [0, 2, 2])
     assert (node[1]["x"], node[1]["y"]) == ([0, 0.5], [0, 0])
-    assert plots["pit"]["variants"]["whole network|bytes"]["data"][0]["y"] == [0, 40, 40]
-    heat = plots["pit-heat"]["variants"]["poll|entries"]["data"][0]
+    assert plots["state"]["variants"]["whole network|bytes"]["data"][0]["y"] == [0, 40, 40]
+    heat = plots["state-heat"]["variants"]["poll|entries"]["data"][0]
     assert (heat["y"], heat["x"]) == (["p", "r", "s"], [0.125, 0.375])
     # The other nodes were followed and had no entry.
     assert heat["z"] == [[0, 0], [0, 0.5], [0, 0]]
@@ -551,7 +548,7 @@ def test_a_large_network_shows_the_busiest_nodes():
         made_manifest(topology={"nodes": nodes, "links": []}, workload=workload),
         made_tables(state_summary=summary, state_curves=[], state_heat=heat),
     )
-    variants = figures(page)["pit"]["variants"]
+    variants = figures(page)["state"]["variants"]
     band = "all nodes: median, 5 to 95 %"
     assert {key.partition("|")[0] for key in variants} == {"whole network", band, *names[16:]}
     shade, median = variants[f"{band}|entries"]["data"][:2]
@@ -709,7 +706,7 @@ def test_every_figure_can_be_saved_and_says_its_units():
     for name in ("network", "journey"):
         assert f'data-save="csv" data-of="{name}"' in page
     assert plots["loss-cdf"]["columns"][1].endswith(", ms")
-    assert plots["pit"]["columns"][:2] == ["node", "PIT"]
+    assert plots["state"]["columns"][:2] == ["node", "State"]
 
 
 LOSS = {

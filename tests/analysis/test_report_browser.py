@@ -95,7 +95,7 @@ def test_the_answer_is_on_the_first_screen_and_parts_are_drawn_when_they_are_ope
     assert height <= 8 * 900
     assert top < 700
     assert {"wire-bytes", "wire-frames"} <= {*got["second"]}
-    assert "pit" not in got["second"]
+    assert "state" not in got["second"]
     assert got["open"] == ["item", "wire"]
     assert got["told"].startswith("Item 2 was published")
 
@@ -154,17 +154,17 @@ def test_the_page_begins_with_an_item_that_was_lost(browser, page):
 
 
 SAVED = """
-choose('select[data-plot="pit"]', "r");
-const shown = document.getElementById("pit").data.map((trace) => trace.y);
+choose('select[data-plot="state"]', "r");
+const shown = document.getElementById("state").data.map((trace) => trace.y);
 document.querySelector('nav button[data-layering="1"]').click();
-const hidden = document.getElementById("pit").data.map((trace) => trace.visible);
+const hidden = document.getElementById("state").data.map((trace) => trace.visible);
 document.querySelector('nav button[data-layering="1"]').click();
 const files = {};
-for (const of of ["pit", "pit-heat", "latency-boxes", "wire-bytes", "network", "journey"]) {
+for (const of of ["state", "state-heat", "latency-boxes", "wire-bytes", "network", "journey"]) {
   files[of] = await file(`button[data-save="csv"][data-of="${of}"]`);
 }
 files.comparison = await file('button[data-table="comparison"]');
-for (const of of ["pit", "network", "journey"]) {
+for (const of of ["state", "network", "journey"]) {
   files[`${of} svg`] = await file(`button[data-save="svg"][data-of="${of}"]`);
 }
 choose("network-layering", "poll");
@@ -182,11 +182,11 @@ def test_figures_are_saved_with_their_units_and_menus_change_them(browser, page)
     files = got["files"]
     rows = {name: list(csv.reader(StringIO(text))) for name, (_, text) in files.items() if "svg" not in name}
     assert not [name for name, (_, text) in files.items() if "svg" not in name and "<" in text]
-    assert files["pit"][0] == "handmade-pit.csv"
-    assert rows["pit"][0] == ["node", "PIT", "layering", "time, s", "PIT entries or bytes"]
-    assert ["r", "bytes", "poll", "0.01", "40"] in rows["pit"]
-    assert ["r", "entries", "poll", "0.01", "2"] in rows["pit"]
-    assert rows["pit-heat"][0][2:] == ["node", "time, s", "PIT entries or bytes, mean"]
+    assert files["state"][0] == "handmade-state.csv"
+    assert rows["state"][0] == ["node", "State", "layering", "time, s", "State entries or bytes"]
+    assert ["r", "bytes", "poll", "0.01", "40"] in rows["state"]
+    assert ["r", "entries", "poll", "0.01", "2"] in rows["state"]
+    assert rows["state-heat"][0][2:] == ["node", "time, s", "State entries or bytes, mean"]
     assert rows["latency-boxes"][1] == ["poll", "s", "11", "51", "101", "151", "191"]
     assert ["Ethernet", "lli", "14"] in rows["wire-bytes"]
     assert ["poll", "p", "r", "0.25", "0.5", "2000", "8", "2"] in rows["network"]
@@ -195,13 +195,13 @@ def test_figures_are_saved_with_their_units_and_menus_change_them(browser, page)
     assert ["Latency, publish or join to delivery, median, ms", "2", "1"] in [
         row[:3] for row in rows["comparison"]
     ]
-    for name in ("pit", "network", "journey"):
+    for name in ("state", "network", "journey"):
         saved, text = files[f"{name} svg"]
         assert saved.endswith(".svg")
         assert ElementTree.fromstring(text).tag == "{http://www.w3.org/2000/svg}svg"
         assert "var(--" not in text.replace("var(--rule)", "")
-    assert files["pit svg"][0] == "handmade-pit-r-entries.svg"
-    assert ">poll<" in files["pit svg"][1]  # a legend, as it is on its own
+    assert files["state svg"][0] == "handmade-state-r-entries.svg"
+    assert ">poll<" in files["state svg"][1]  # a legend, as it is on its own
     assert got["widest"].startswith("p to r (")
     assert "3 packets lost" in got["widest"]
     assert got["when"] == "0.25 to 0.50 s"
@@ -233,8 +233,8 @@ def test_a_layering_that_is_hidden_is_hidden_in_every_figure(browser, page):
 COLOURS = """
 return [
   getComputedStyle(document.body).backgroundColor,
-  document.getElementById("pit").layout.font.color,
-  document.getElementById("pit").data[0].line.color,
+  document.getElementById("state").layout.font.color,
+  document.getElementById("state").data[0].line.color,
 ];
 """
 

@@ -15,7 +15,7 @@ from analysis.metrics.aggregates import keeping_up_totals
 from analysis.metrics.catalogue import METRICS, why_unranked
 from analysis.metrics.claims import Samples
 from analysis.metrics.comparison import compare, measure
-from analysis.metrics.run.saturation import keeping_up
+from analysis.metrics.run.saturation import COUNTERS, keeping_up, processors
 from analysis.run.context import RUNS, Case, setting
 from analysis.run.manifest import Manifest, Run
 from base.units import MS
@@ -235,3 +235,16 @@ def test_means_are_over_the_time_of_publishing():
     case.manifest.runs["lli"].last_ns = 100 * MS  # there is but one item
     (row,) = setting({"lli": case}).runs.to_pylist()
     assert (row["from_ns"], row["until_ns"]) == (100 * MS, 500 * MS)
+
+
+def test_processors_are_busy_while_items_are_published() -> None:
+    """Node a is busy for 60 of 100 ns, starts anew in between, and verifies 3 and 2; b is idle."""
+    told = [(10, "a", 5, 0), (60, "a", 45, 3), (80, "a", 20, 1), (120, "a", 120, 2), (60, "b", 0, 0)]
+    names = ["layering", *COUNTERS.names]
+    rows = [dict(zip(names, ("x", *row), strict=True)) for row in told]
+    rows.append(dict.fromkeys(names) | {"layering": "y", "time": 1, "node": "a"})
+    counters = pa.Table.from_pylist(rows, pa.schema([("layering", pa.string()), *COUNTERS]))
+    spans = [{"layering": x, "from_ns": 10, "until_ns": 110} for x in "xy"]
+    assert processors(counters, pa.Table.from_pylist(spans)) == {
+        "x": {"processor_most": 60.0, "processor_mean": 30.0, "verified": 5.0}
+    }

@@ -12,7 +12,7 @@ from test_report import figures
 
 from analysis.errors import AnalysisError
 from analysis.export.text import number, study_text
-from analysis.metrics.study import EXTRA, Estimate, Origin, Point, Record, estimate, studied, study
+from analysis.metrics.study import EXTRA, Estimate, Origin, Point, Record, estimate, study
 from analysis.pipelines.compare import compare_runs, read_sweep, records_of, write_sweep
 from analysis.report.figures.plot import places
 from analysis.report.study import render_study
@@ -78,19 +78,6 @@ def test_an_estimate_is_a_mean_and_students_interval():
     assert estimate([7.0]) == Estimate(7.0, None, None, 1)
     assert plain(estimate_text(got)) == "2.50 ± 2.1"
     assert (estimate_text(estimate([7.0])), estimate_text(None)) == ("7", "–")
-
-
-def test_of_state_and_pits_a_study_has_one():
-    def keys(**pits):
-        values = {
-            "poll": {"pit_bytes_mean": 5.0, "state_bytes_mean": 5.0},
-            "other": {"state_bytes_mean": 4.0},
-        }
-        every = [Record({}, seed, x, values[x] | pits) for x in values for seed in (1, 2)]
-        return {metric.key for metric in studied(study("line", "Line", every))}
-
-    assert keys() == {"state_bytes_mean"}
-    assert keys(pit_bytes_mean=5.0) == {"pit_bytes_mean"}
 
 
 def test_a_study_counts_what_repair_takes_from_the_least_loss_on(analyzed):

@@ -105,8 +105,9 @@ class End:
 class Link:
     """Virtual time, and both ends."""
 
-    def __init__(self, feeds: int = 1, credit: int = 8) -> None:
+    def __init__(self, feeds: int = 1, credit: int = 8, delay: int = DELAY) -> None:
         self.a, self.b = End(), End()
+        self.delay = delay
         self.now = 0
         self.drops: Callable[[End, Hello], bool] = lambda sender, hello: False
         self._queue: list[tuple[int, int, End, bytes]] = []
@@ -132,7 +133,7 @@ class Link:
                 hello = parse_hello(value)
                 sender.sent.append((self.now, hello))
                 if not self.drops(sender, hello):
-                    heappush(self._queue, (self.now + DELAY, next(self._order), receiver, value))
+                    heappush(self._queue, (self.now + self.delay, next(self._order), receiver, value))
             sender.outputs.clear()
 
     def wait(self, ns: int) -> None:
@@ -302,22 +303,31 @@ def test_only_the_reply_to_the_newest_hello_counts() -> None:
     number = link.a.other.number
     assert number > 1
     link.a.core.on_hello(LINK, Hello(reply=number - 1), link.now)
-    assert link.a.other.pending == number
+    assert number in link.a.other.pending
     link.a.core.on_hello(LINK, Hello(reply=number), link.now)
-    assert link.a.other.pending is None
+    assert not link.a.other.pending
 
 
-def test_only_a_first_try_measures_the_round_trip() -> None:
+def test_each_reply_measures_the_round_trip_since_its_hello() -> None:
     link = Link()
     link.a.core.check(LINK, link.a.entry(0))
     link.cut(link.b)
     link.wait(INITIAL_TIMEOUT)
     link.heal()
     link.wait(SECOND)
-    assert link.a.other.rtt.smoothed is None
+    assert link.a.other.rtt.smoothed == 2 * DELAY
+
+
+def test_a_round_trip_that_was_too_short_is_mended_by_the_first_reply() -> None:
+    link = Link(delay=100 * MS)
+    link.a.other.rtt.sample(0, is_rough=True)
+    assert link.a.other.rtt.timeout() < link.delay
     link.a.core.check(LINK, link.a.entry(0))
     link.wait(SECOND)
-    assert link.a.other.rtt.smoothed == 2 * DELAY
+    assert link.a.other.rtt.smoothed is not None
+    assert link.a.other.rtt.smoothed > link.delay
+    assert not link.a.other.pending
+    assert not link.a.counters["deaths"]
 
 
 # Who is spoken to.

@@ -154,6 +154,19 @@ def test_only_what_was_asked_once_tells_the_round_trip() -> None:
     assert rtt.smoothed is not None
 
 
+def test_a_first_answer_may_be_that_to_an_lli_that_was_given_up() -> None:
+    rtt = Rtt()
+    before = Upstream(1, rtt)
+    before.want(8, NEVER, 0)
+    before.cancel(100 * MS)
+    for asked, measured in ((100 * MS, None), (100 * MS + MAX_TIMEOUT, MS)):
+        up = Upstream(1, rtt)
+        up.want(8, NEVER, asked)
+        up.answered(0, 8, asked + MS)
+        assert rtt.smoothed == measured
+        assert up.state is State.OPEN
+
+
 def test_an_idle_feed_is_probed_ever_more_rarely_but_outlives_its_lifetime() -> None:
     up = opened(8)
     gaps, before = [], 0
@@ -178,6 +191,22 @@ def test_a_busy_feed_is_probed_after_twice_its_longest_silence() -> None:
     up.answered(99, up.limit, now + 80 * MS)
     up.arrived(100, now := now + 200 * MS)
     assert up.deadline == now + 400 * MS
+
+
+@pytest.mark.parametrize(("granted", "is_rest"), [(60_000, False), (55_000, False), (50_000, True)])
+def test_hellos_renew_no_rest_of_a_lifetime(granted: int, is_rest: bool) -> None:
+    up = Upstream(1, Rtt())
+    up.want(8, granted * MS, 0)
+    up.answered(0, 8, 10 * MS)
+    up.is_watched = up.is_fed = True
+    up.want(8, 60_010 * MS, 10 * MS)
+    llis = []
+    while up.deadline <= granted // 2 * MS:
+        now = up.deadline
+        llis += up.wake(now)
+        assert not llis or now == granted // 2 * MS
+    assert [lli.first for lli in llis] == [1] * is_rest
+    assert all(lli.lifetime_ms == 60_010 - granted // 2 for lli in llis)
 
 
 def test_a_short_lifetime_is_renewed_at_its_half() -> None:

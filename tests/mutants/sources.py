@@ -8,9 +8,10 @@ from forwarder.lli.entry import FeedEntry
 from forwarder.lli.neighbours import Neighbour, Neighbours, News
 from forwarder.lli.producer import Producer
 from forwarder.lli.table import FeedTable
-from forwarder.lli.upstream import Upstream
+from forwarder.lli.upstream import Lli, Upstream
 from forwarder.lli.upstreams import Upstreams
 from forwarder.wire.evidence import Evidence
+from forwarder.wire.hello import Hello
 from mutants.patches import Mutants, Patch, instead, returns
 
 
@@ -59,6 +60,31 @@ def _all_forgotten(original: Any, self: FeedEntry, before: FeedEntry) -> None:
     self.evidence = None
 
 
+def _silence_forgotten(original: Any, self: Upstreams, entry: FeedEntry, face: int) -> None:
+    entry.muted.clear()
+    original(self, entry, face)
+
+
+def _answer_of_another(original: Any, self: Upstream, now: int) -> list[Lli]:
+    llis: list[Lli] = original(self, now)
+    self._rtt.owed_until = 0
+    return llis
+
+
+def _late_replies_unmeasured(original: Any, self: Neighbours, face: int, hello: Hello, now: int) -> News:
+    neighbour = self.of(face)
+    neighbour.pending = {n: at for n, at in neighbour.pending.items() if n == neighbour.number}
+    news: News = original(self, face, hello, now)
+    return news
+
+
+def _any_lease_whole(original: Any, self: Upstream, limit: int, until: int, now: int) -> list[Lli]:
+    llis: list[Lli] = original(self, limit, until, now)
+    self._lease = 0
+    self._schedule()
+    return llis
+
+
 SOURCE_MUTANTS: Mutants = {
     "evidence not compared": (Patch(Evidence, "beats", returns(result=True)),),
     "evidence as good taken": (instead(Evidence, "beats", _not_strictly),),
@@ -71,6 +97,12 @@ SOURCE_MUTANTS: Mutants = {
     "haves not compared": (Patch(Neighbours, "_compare", returns([])),),
     "death not told": (instead(Neighbours, "wake", _death_untold),),
     "silence unnoticed": (instead(Neighbours, "wake", _always_heard),),
+    "silent hops forgotten": (instead(Upstreams, "delivered", _silence_forgotten),),
+    "round trip of another answer": (
+        instead(Upstream, "cancel", _answer_of_another),
+        instead(Neighbours, "on_hello", _late_replies_unmeasured),
+    ),
+    "rest of a lifetime renewed": (instead(Upstream, "want", _any_lease_whole),),
     "changes not followed": (Patch(Upstreams, "recheck", returns(None)),),
     "the next hop is not left": (Patch(Upstreams, "leave", returns(None)),),
     "what was forgotten not asked for": (Patch(Upstream, "forgotten", returns(None)),),

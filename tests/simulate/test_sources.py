@@ -7,6 +7,7 @@ from unittest.mock import patch
 import pytest
 from mutants.patches import mutated
 from mutants.sources import SOURCE_MUTANTS
+from saved_stories import SAVED
 
 from testbed.verify.kit.explore import SearchFindings, climb_all
 from testbed.verify.push.family import PUSH
@@ -70,6 +71,14 @@ def test_an_upstream_without_a_source_is_seen() -> None:
     with mutated("silence unnoticed", SOURCE_MUTANTS):
         violations = (PUSH.play(make_story(seed)).violation for seed in (186, *range(400)))
         assert "source" in (violation.invariant for violation in violations if violation is not None)
+
+
+@pytest.mark.patches
+def test_a_forgotten_next_hop_is_seen() -> None:
+    with mutated("silent hops forgotten", SOURCE_MUTANTS):
+        violation = PUSH.play(SAVED["left-hop-delivers"]).violation
+    assert violation is not None
+    assert violation.invariant == "hops"
 
 
 def test_the_bound_is_short_where_nothing_special_takes_part() -> None:

@@ -1,7 +1,9 @@
 """EBT: in the end all who want a feed have it, whatever happened to connections; and trees cost little."""
 
 import json
+from collections import Counter
 from collections.abc import Iterable
+from functools import partial
 from random import Random
 
 import pytest
@@ -225,6 +227,99 @@ def test_notes_that_tell_progress_wait_for_each_other() -> None:
     assert ebt.take_output(1, ROOM, MS) == []
     assert ebt.output_due(1) == 21 * MS
     assert len(ebt.take_output(1, ROOM, 21 * MS)) == 1
+
+
+def test_who_hears_that_the_other_is_as_far_does_not_tell_so() -> None:
+    ebt = opened(Limits(note_delay=20 * MS), held=1)
+    ebt.receive(1, [json.dumps({KEYS[0]: Note(1, False).number}).encode()], 0, 0.0)
+    ebt.take_output(1, ROOM, 0)
+    ebt._feeds.append(FEEDS[0][1:3], 0.0)
+    ebt.on_appended(KEYS[0], MS, by=2)
+    assert ebt.output_due(1) == 21 * MS
+    ebt.receive(1, [json.dumps({KEYS[0]: Note(3, False).number}).encode()], 2 * MS, 0.0)
+    assert ebt.output_due(1) is None
+    assert ebt.take_output(1, ROOM, 21 * MS) == []
+    ebt._feeds.append(FEEDS[0][3:4], 0.0)
+    ebt.on_appended(KEYS[0], 30 * MS, by=2)
+    assert ebt.output_due(1) == 50 * MS  # what comes later is told
+    assert [note.sequence for note in notes_of(ebt.take_output(1, ROOM, 50 * MS)).values()] == [4]
+
+
+def test_a_request_is_sent_at_once_and_whatever_the_other_says() -> None:
+    ebt = opened(Limits(note_delay=20 * MS), held=1)
+    ebt.open(2, "@second", is_caller=False, now=0)
+    for number in (1, 2):
+        ebt.receive(number, [json.dumps({KEYS[0]: Note(1, False).number}).encode()], 0, 0.0)
+        ebt.take_output(number, ROOM, 0)
+    ebt._feeds.append(FEEDS[0][1:2], 0.0)
+    ebt.on_appended(KEYS[0], MS, by=1)
+    assert ebt.output_due(2) == 21 * MS
+    for position in (5, 6):
+        ebt.receive(2, [json.dumps({KEYS[0]: Note(position, False).number}).encode()], 2 * MS, 0.0)
+    assert notes_of(ebt.take_output(2, ROOM, 2 * MS)) == {KEYS[0]: Note(2, True)}
+    assert ebt.output_due(2) is None
+
+
+def test_who_is_behind_is_told_at_once() -> None:
+    ebt = opened(Limits(note_delay=20 * MS), held=3)
+    ebt.receive(1, [json.dumps({KEYS[0]: Note(3, False).number}).encode()], 0, 0.0)
+    ebt.take_output(1, ROOM, 0)
+    ebt._feeds.append(FEEDS[0][3:4], 0.0)
+    ebt.on_appended(KEYS[0], MS, by=2)
+    ebt.receive(1, [json.dumps({KEYS[0]: Note(2, False).number}).encode()], 2 * MS, 0.0)
+    assert [*notes_of(ebt.take_output(1, ROOM, 2 * MS)).values()] == [Note(4, True)]
+
+
+def test_of_two_peers_mostly_one_tells_and_each_may_be_the_one() -> None:
+    told = Counter[int]()
+    for seed in range(200):
+        rngs = [Random(f"{seed} {place}") for place in range(3)]
+        swarm = Swarm([partial(Ebt, rng=rng) for rng in rngs], [KEYS[0]])
+        for pair in ((0, 1), (0, 2), (1, 2)):
+            swarm.connect(*pair, DELAY)
+        swarm.run()
+        # The second message shows that the edge of 1 and 2 is redundant, the third goes without it.
+        for message in FEEDS[0][:2]:
+            swarm.publish(0, [message])
+            swarm.run()
+        before = sent(swarm)
+        swarm.publish(0, [FEEDS[0][2]])
+        swarm.run()
+        notes = [after[1] - first[1] for first, after in zip(before, sent(swarm), strict=True)]
+        assert {peer.feeds.tips()[KEYS[0]] for peer in swarm.peers} == {3}
+        assert notes[0] == 0
+        told[notes[1] - notes[2] if sum(notes) == 1 else 2] += 1
+    # Both tell if they draw times that lie within the way of a note, 5 ms of 100: one in ten.
+    assert 5 <= told.pop(2) <= 40
+    assert min(told.values()) > 60
+    assert {*told} == {-1, 1}
+
+
+@pytest.mark.parametrize("loses", [False, True])
+def test_what_was_not_told_is_no_loss_when_peers_meet_again(loses: bool) -> None:
+    """A peer that heard nothing of the other one's progress reports its own at the next meeting, in time."""
+    swarm = Swarm([partial(Ebt, rng=Random(place)) for place in range(2)], [KEYS[0]])
+    swarm.publish(0, FEEDS[0][:5])
+    swarm.connect(0, 1, DELAY)
+    swarm.run()
+    swarm.cut(0, 1)
+    if loses:  # the publisher has news
+        swarm.publish(0, FEEDS[0][5:6])
+    started = swarm.now
+    swarm.connect(0, 1, DELAY)
+    swarm.run(started + DEFAULT_LIMITS.note_delay + 4 * DELAY)
+    assert swarm.peers[1].feeds.tips()[KEYS[0]] == 5 + loses
+    swarm.run()
+    swarm.cut(0, 1)
+    before = sent(swarm)
+    swarm.connect(0, 1, DELAY)
+    swarm.run()
+    quiet = [after[1] - first[1] for first, after in zip(before, sent(swarm), strict=True)]
+    swarm.cut(0, 1)
+    before = sent(swarm)
+    swarm.connect(0, 1, DELAY)
+    swarm.run()
+    assert sent(swarm) == before, quiet
 
 
 ROOM = 100_000

@@ -14,7 +14,7 @@ from testbed.cli.main import feednet
 from testbed.layerings.registry import LAYERINGS
 from testbed.scenario.model import Scenario
 from testbed.scenario.reader import available, load
-from testbed.scenario.reference import entries, looked_up, tables, used_by, users
+from testbed.scenario.reference import entries, looked_up, meanings, tables, used_by, users
 
 ROOT = Path(__file__).parents[2]
 
@@ -54,8 +54,8 @@ def test_the_bounds_that_are_told_are_those_of_the_model() -> None:
     assert entries()["routing.metric"].bounds == "delay, cost, hops, hyperbolic"
     assert entries()["fork.after"].default is None
     assert entries()["parameters.poll.window"].facts == "whole number, items; from 1 to 4,096; default 4"
-    for name, field in Scenario.model_fields.items():
-        assert entries()[name].says == " ".join(field.description.split())
+    for name, means in meanings(Scenario).items():
+        assert entries()[name].says == " ".join(means.split()) != ""
 
 
 def test_a_key_is_found_by_its_path_its_table_or_its_end() -> None:

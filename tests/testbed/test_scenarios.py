@@ -36,6 +36,7 @@ FEW = {
     "mobile": ("poll", "sync", "sync-log", "lli", "link", "ssb-aware", "social-routing", "ssb"),
     "ndn-over-ssb": ("ndn", "lli", "ndn-over-ssb"),
     "offline-author": RUNGS,
+    "saturation": ("persistent", "lli", "ssb"),
     "sneakernet": ("tiny", "ebt"),
     "social": ("ssb", "poll", "lli", "ssb-aware-poll", "ssb-aware", "social-routing", "link"),
     "social-fetch": ("ndn", "ndn-over-ssb"),

@@ -5,6 +5,7 @@ from click.testing import CliRunner
 
 from testbed.cli.main import feednet
 from testbed.layerings.registry import LAYERINGS
+from testbed.scenario.reference import meanings
 
 
 @pytest.mark.parametrize(
@@ -33,7 +34,8 @@ def test_an_option_without_effect_is_refused(arguments, said):
 def test_a_layering_is_described_with_all_its_parameters(layering):
     result = CliRunner().invoke(feednet, ["describe", layering], catch_exceptions=False)
     assert result.exit_code == 0
-    for name, field in LAYERINGS[layering].parameters.model_fields.items():
+    parameters = LAYERINGS[layering].parameters
+    for name, field in parameters.model_fields.items():
         (line,) = [line for line in result.output.splitlines() if line.startswith(f"{layering}.{name} ")]
         assert line.split()[1] == str(field.default).lower()
-        assert field.description.split()[0] in line
+        assert meanings(parameters)[name].split()[0] in line

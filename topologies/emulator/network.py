@@ -203,13 +203,17 @@ class EmulatedNetwork(VirtualTime):
         for endpoint, _ in node.programs:
             node.alarm.set(endpoint.next_deadline())
         if station.is_used:
-            for hop, packet in station.take_packets():
-                if hop is None:
-                    self.at(self.now, FRAME, lambda packet=packet: self._receive(node, packet))  # type: ignore[misc]
-                else:
-                    frame = packet.to_frame(hop.out.mac, hop.into.mac)
-                    self._transmit(self._by_name[hop.out.name], frame, packet)
+            self._send_packets(node)
             node.alarm.set(station.next_deadline())
+
+    def _send_packets(self, node: "_Node") -> None:
+        """Send the packets of a node's Internet layer: to the next hop, or to the node itself."""
+        for hop, packet in node.station.take_packets():
+            if hop is None:
+                self.at(self.now, FRAME, partial(self._receive, node, packet))
+            else:
+                frame = packet.to_frame(hop.out.mac, hop.into.mac)
+                self._transmit(self._by_name[hop.out.name], frame, packet)
 
     def _send(self, port: LinkPort | GroupPort, payload: bytes) -> None:
         """Send a datagram from an interface, without routing: to the neighbour, or to a group."""
@@ -266,8 +270,10 @@ class EmulatedNetwork(VirtualTime):
             self._settle(node)
 
     def _receive(self, node: "_Node", packet: Packet) -> None:
-        node.station.receive(packet, self.now)
-        self._settle(node)
+        if node.station.receive(packet, self.now):
+            self._settle(node)
+        else:
+            self._send_packets(node)
 
     def _record(self, end: "_End", frame: bytes, direction: Direction) -> None:
         if self._capture is not None:

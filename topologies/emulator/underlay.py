@@ -69,7 +69,7 @@ class Packet(NamedTuple):
             words = int.from_bytes(content) << (len(content) % 2 * 8)
             if (int.from_bytes(header[12:]) + UDP + len(content) + words) % 0xFFFF:
                 return None
-        source, destination = (".".join(map(str, header[at : at + 4])) for at in (12, 16))
+        source, destination = [".".join(map(str, header[at : at + 4])) for at in (12, 16)]
         return cls(source, destination, protocol, content, int.from_bytes(header[4:6]), header[8])
 
 
@@ -93,7 +93,7 @@ class Station:
 
     Attributes:
         drops: packets dropped here, by reason.
-        is_used: whether it has received a packet, or has ports.
+        is_used: whether it has received a packet for itself, or has ports.
     """
 
     def __init__(self, topology: Topology, node: str, rng: Random) -> None:
@@ -105,6 +105,7 @@ class Station:
         own = [interface.ipv4 for interface in topology.interfaces if interface.node == node]
         self._own = frozenset((self._address, *own))
         self._owners = _owners(topology)
+        self._hops: dict[str, tuple[Hop, ...]] = {}  # by destination
         self._stack = Stack((self._address, *own), rng, Settings(mtu=topology.least_mtu))
         self._streams = Streams(self._stack)
         self._ports: dict[int, tuple[Endpoint, int]] = {}
@@ -129,24 +130,27 @@ class Station:
     def reroute(self, topology: Topology, routing: Routing) -> None:
         """Replace the routes; the topology may differ in its links' parameters."""
         self._topology, self._routing = topology, routing
+        self._hops.clear()
 
     def send(self, port: DatagramPort, payload: bytes, to: Address) -> None:
         """Send a datagram from a UDP port of this node."""
         content = udp_datagram(self._address, to[0], port.number, to[1], payload)
         self._route(self._packet(self._address, to[0], UDP, content))
 
-    def receive(self, packet: Packet, now: int) -> None:
-        """Receive a packet, or forward it."""
-        self.is_used = True
+    def receive(self, packet: Packet, now: int) -> bool:
+        """Receive a packet, or forward it; return whether it was for this node."""
         if packet.destination not in self._own:
             if packet.ttl <= 1:
                 self.drops["ttl exceeded"] += 1
             else:
                 self._route(packet._replace(ttl=packet.ttl - 1))
-        elif packet.protocol == TCP:
+            return False
+        self.is_used = True
+        if packet.protocol == TCP:
             self._stack.receive(packet.content, packet.source, packet.destination, now)
         elif packet.protocol == UDP:
             self._receive_datagram(packet, now)
+        return True
 
     def settle(self, now: int) -> bool:
         """Execute the programs' actions on streams, and deliver events to them.
@@ -187,8 +191,11 @@ class Station:
         if packet.destination in self._own:
             self._out.append((None, packet))
             return
-        owner = self._owners.get(packet.destination)
-        hops = () if owner is None else equal_routes(self._topology, owner, self._routing).get(self._node, ())
+        hops = self._hops.get(packet.destination)
+        if hops is None:
+            owner = self._owners.get(packet.destination)
+            ways = {} if owner is None else equal_routes(self._topology, owner, self._routing)
+            hops = self._hops[packet.destination] = ways.get(self._node, ())
         if not hops:
             self.drops["no route"] += 1
         else:

@@ -7,10 +7,12 @@ by the thousand.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from analysis.packet_schema import Column
 from base.key_log import Secrets
+
+if TYPE_CHECKING:
+    from analysis.packet_schema import Column
 
 NDN = "ndn"
 """The protocol of layerings with PITs."""
@@ -108,7 +110,7 @@ class Declaration:
     control: frozenset[str] = frozenset()
     wrapping: frozenset[str] = frozenset()
     layers: Sequence[Layer] = ()
-    columns: tuple[Column, ...] = ()
+    columns: "tuple[Column, ...]" = ()
     framer: Callable[[Ends, Secrets], Framer] | None = None
     dissector: str = ""
     udp_ports: frozenset[int] = frozenset()

@@ -24,19 +24,16 @@ those of them forwarded all the same.
 """
 
 _NAMES: Final = {
-    "replicas": "log_entries",
-    "replica_bytes": "log_bytes",
-    "statements": "graph_entries",
     "cs_hits": "cs_hits",
     "cs_misses": "cs_misses",
     "joined": "social_joined",
     "split": "social_split",
 }
-_MESSAGES = pa.struct([("entries", pa.int64()), ("bytes", pa.int64())])
+_SIZE = pa.struct([("entries", pa.int64()), ("bytes", pa.int64())])
 COUNTERS = pa.schema(
     [
         ("node", pa.string()),
-        ("state", pa.struct([("messages", _MESSAGES)])),
+        ("state", pa.struct([("messages", _SIZE), ("statements", _SIZE)])),
         *((name, pa.int64()) for name in _NAMES.values()),
     ]
 )
@@ -76,12 +73,13 @@ def totals(table: pa.Table) -> dict[str, dict[str, Any]]:
 
 
 def _flat(sample: dict[str, Any]) -> dict[str, Any]:
-    """Return a sample's counts; Scuttlebutt peers report replicas as state."""
-    values = {what: sample[name] for what, name in _NAMES.items()}
-    messages = (sample["state"] or {}).get("messages")
-    if messages:
-        values |= {"replicas": messages["entries"], "replica_bytes": messages["bytes"]}
-    return values
+    """Return a sample's counts, and its state of the kinds that stay."""
+    messages, statements = ((sample["state"] or {}).get(kind) or {} for kind in ("messages", "statements"))
+    return {what: sample[name] for what, name in _NAMES.items()} | {
+        "replicas": messages.get("entries"),
+        "replica_bytes": messages.get("bytes"),
+        "statements": statements.get("entries"),
+    }
 
 
 def _known_values(samples: Iterable[dict[str, Any]], what: str) -> list[int]:

@@ -17,8 +17,11 @@ A subscriber was cut off if expected items were missing and deliveries continued
 subscriptions ended. A stalled one receives nothing then: it is incomplete, but not cut off.
 
 Nodes with paced or pausing applications are not judged: the scenario causes their queue.
+
+Where operations cost nodes time ([cost] of a scenario), the busiest node's processor is what saturates.
 """
 
+from collections import Counter, defaultdict
 from typing import Any
 
 import numpy as np
@@ -54,6 +57,12 @@ items in publication order, null with their correlation for fewer than FEWEST.
 """
 
 
+COUNTERS = pa.schema(
+    [("time", pa.int64()), ("node", pa.string()), ("work_busy_ns", pa.int64()), ("work_verified", pa.int64())]
+)
+"""The columns of counters.jsonl used here; null where operations take no time."""
+
+
 def keeping_up(cases: Cases, deliveries: pa.Table) -> pa.Table:
     """Return KEEPING_UP; `deliveries` has layering, node, published, delivered and latency_ns (all ns) of
     subscribed items (analysis.tables.latency).
@@ -72,6 +81,38 @@ def keeping_up(cases: Cases, deliveries: pa.Table) -> pa.Table:
         if node not in case.manifest.workload.paced
     ]
     return pa.Table.from_pylist(rows, KEEPING_UP)
+
+
+def processors(counters: pa.Table, runs: pa.Table) -> dict[str, dict[str, float]]:
+    """Return by layering processor_most, processor_mean and verified, where operations cost time.
+
+    `counters` is COUNTERS with layering, in the order of time; `runs` is that of analysis.run.context. Shares
+    are of the time in which items were published, in %; `verified` counts the signatures that all nodes have
+    verified in the run.
+    """
+    spans = {row["layering"]: (row["from_ns"], row["until_ns"]) for row in runs.to_pylist()}
+    busy: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    verified: Counter[str] = Counter()
+    before: dict[tuple[str, str], tuple[int, int]] = {}
+    for row in counters.select(["layering", *COUNTERS.names]).drop_null().to_pylist():
+        layering, node = row["layering"], row["node"]
+        now = row["work_busy_ns"], row["work_verified"]
+        known = before.get((layering, node), (0, 0))
+        grown = [new - old if new >= old else new for new, old in zip(now, known, strict=True)]
+        before[layering, node] = now
+        verified[layering] += grown[1]
+        begin, end = spans[layering]
+        busy[layering][node] += grown[0] if begin < row["time"] <= end else 0
+    found = {}
+    for layering, nodes in busy.items():
+        begin, end = spans[layering]
+        shares = [100 * time / (end - begin) for time in nodes.values()] if end > begin else [0.0]
+        found[layering] = {
+            "processor_most": max(shares),
+            "processor_mean": sum(shares) / len(shares),
+            "verified": float(verified[layering]),
+        }
+    return found
 
 
 def _keeping_up(

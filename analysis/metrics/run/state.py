@@ -1,4 +1,4 @@
-"""Sampled state of nodes, for layerings whose state does not show in packets.
+"""Sampled state of nodes.
 
 Each node reports its state by kind, as docs/architecture.md counts it. A sample is valid until the node's
 next one. Nodes are sampled at different moments, so network state is the sum of each node's latest sample.
@@ -33,6 +33,13 @@ SAMPLES = pa.schema(
 )
 """A row for each sample and kind of state."""
 
+KINDS = pa.schema(
+    [("layering", pa.string()), ("kind", pa.string())]
+    + [(f"{measure}_{what}", pa.float64()) for what in HELD for measure in ("mean", "peak")]
+)
+"""A row for each kind of state of a layering: a node's mean, and the highest peak of a node. The means of all
+kinds together are the mean of a node's state."""
+
 
 def read_samples(cases: Cases) -> pa.Table:
     """Return the SAMPLES of cases, ordered by all columns except the amounts; raise AnalysisError."""
@@ -64,7 +71,7 @@ def held_levels(
     samples: pa.Table, spans: Mapping[str, Span], over: Mapping[str, Span], bins: int
 ) -> dict[str, Rows]:
     """Return `summary`, `curves` and `heat` rows like analysis.pit.windows.levels.scan, over all kinds
-    together, and `kinds`: layering, kind, mean_entries and mean_bytes of a node, peak_entries and peak_bytes.
+    together, and `kinds`, rows of KINDS.
 
     `samples` is SAMPLES; `spans` are of runs, `over` the averaging intervals, by layering.
     """
@@ -75,7 +82,8 @@ def held_levels(
         def follow(rows: pa.Table, layering: str = layering) -> dict[str, Levels]:
             return _levels(rows, spans[layering], over[layering], bins)
 
-        for node, levels in follow(of_run).items():
+        every = follow(of_run)
+        for node, levels in every.items():
             where = {"layering": layering, "node": node}
             summary = levels.summary()
             tables["summary"] += [where | summary] if summary else []
@@ -87,7 +95,7 @@ def held_levels(
             row = {"layering": layering, "kind": kind}
             for what in HELD:
                 row |= {
-                    f"mean_{what}": fsum(own[f"mean_{what}"] for own in nodes) / max(1, len(nodes)),
+                    f"mean_{what}": fsum(own[f"mean_{what}"] for own in nodes) / max(1, len(every) - 1),
                     f"peak_{what}": max((own[f"peak_{what}"] for own in nodes), default=0),
                 }
             tables["kinds"].append(row)

@@ -55,7 +55,7 @@ def over_time(
     what: Sequence[str] = HELD,
     word: str = "PIT",
 ) -> tuple[Figure, int]:
-    """Return the plot of state (`word`: "State", or "PIT" if all is PIT state) of the network, a node, or the
+    """Return the plot of state (`word`: "State", or "PIT" for PITs alone) of the network, a node, or the
     band of all nodes, and the number of omitted nodes. `curves`, `heat` and `summary` are those of
     analysis.pit.windows.levels.scan.
     """

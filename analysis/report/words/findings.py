@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from analysis.columns.values import ALL
 from analysis.files import Rows
-from analysis.metrics.catalogue import BY_KEY, METRICS, Metric, shown
+from analysis.metrics.catalogue import BY_KEY, METRICS, Metric
 from analysis.metrics.claims import COSTS, FRONTS, Claim, Ranking, Samples, Verdict
 from analysis.metrics.run.incidents import ErrorReports, ForkAt
 from analysis.report.words.numbers import duration, pretty, two_digits
@@ -284,7 +284,7 @@ def _against_baseline(samples: Samples, who: str) -> Finding:
     better: list[Metric] = []
     worse: list[Metric] = []
     equal: list[Metric] = []
-    for metric in shown(METRICS, {*samples.by_run}, samples.layerings):
+    for metric in METRICS:
         ranking = samples.ranking(metric)
         if metric.axis and metric.better and who in ranking.values and samples.baseline in ranking.values:
             for one, other, found in ((who, samples.baseline, better), (samples.baseline, who, worse)):

@@ -156,12 +156,14 @@ def _describe_layering(layering: str) -> None:
     for heading in ("default", "from", "to"):
         table.add_column(heading, justify="right")
     table.add_column(min_width=24)
-    for name, of in LAYERINGS[layering].parameters.model_json_schema()["properties"].items():
+    parameters = LAYERINGS[layering].parameters
+    meanings = reference.meanings(parameters)
+    for name, of in parameters.model_json_schema()["properties"].items():
         values = of.get("enum", [False, True] if of.get("type") == "boolean" else [""])
         bounds = (of.get("minimum", values[0]), of.get("maximum", values[-1]))
         unit = words(f"parameters.{layering}.{name}").unit
         default = f"{of['default']} {unit}".strip()
-        table.add_row(f"{layering}.{name}", *(str(x).lower() for x in (default, *bounds)), of["description"])
+        table.add_row(f"{layering}.{name}", *(str(x).lower() for x in (default, *bounds)), meanings[name])
     console.print(table)
 
 

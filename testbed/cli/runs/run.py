@@ -17,10 +17,9 @@ from testbed.cli import completion as completing
 from testbed.cli.console import console, result, timed
 from testbed.cli.options import MOST, Number, all_tables_option, engine_option, impairment_option, jobs_option
 from testbed.cli.progress import counted, staged
-from testbed.cli.runs.dry_run import print_run, print_sweep
 from testbed.cli.runs.report import check_analysis, write_report
 from testbed.errors import UserError, shown
-from testbed.experiment import code, outlook
+from testbed.experiment import code
 from testbed.experiment.options import RunOptions
 from testbed.experiment.platform import MOST_DILATION, Platform
 from testbed.experiment.sweeps import sweep as sweeping
@@ -136,6 +135,8 @@ def _run_one(scenario: str, options: RunOptions) -> None:
         check_analysis(options.engine, options.master, "; or run with --no-report")
     directory = options.directory(chosen)
     if options.dry_run:
+        from testbed.cli.runs.dry_run import print_run
+
         print_run(console, chosen, load, platform, directory, not options.no_report)
         return
     _print_begin(chosen, load, options, platform, directory)
@@ -151,7 +152,7 @@ def _run_one(scenario: str, options: RunOptions) -> None:
             is_held=options.hold,
             is_trusted=options.trust,
             command=shlex.join([*_words({"net"}), "--net", platform.net]),
-            jobs=_jobs(chosen, load, options, platform),
+            jobs=options.workers,
             progress=lambda name: stage.begin(
                 name,
                 f"{numbered[name] if count > 1 else ''}{name:{width}} {LAYERINGS[name].title}",
@@ -163,13 +164,6 @@ def _run_one(scenario: str, options: RunOptions) -> None:
         console.print(f"captures  {directory}")
     else:
         write_report(directory, options.master, options.engine, options.all_tables)
-
-
-def _jobs(chosen: Scenario, load: Workload, options: RunOptions, platform: Platform) -> int:
-    """Return the number of layerings that go side by side."""
-    if options.jobs or platform.net == "mininet" or len(chosen.layerings) == 1:
-        return options.jobs or 1
-    return options.workers if outlook.expected(chosen, load).run_s > _WORTH_PROCESSES_S else 1
 
 
 def _print_begin(
@@ -201,6 +195,8 @@ def _run_many(scenario: str, options: RunOptions) -> None:
     chosen = planned[0].checked()
     directory = options.directory(chosen)
     if options.dry_run:
+        from testbed.cli.runs.dry_run import print_sweep
+
         print_sweep(console, planned, platform, options.workers, directory, not options.no_report)
         return
     if not options.trust:
@@ -234,9 +230,6 @@ def _run_many(scenario: str, options: RunOptions) -> None:
         console.print(timed("analysis  measuring", time.monotonic() - since))
     result("page", str(page))
 
-
-_WORTH_PROCESSES_S = 4.0
-"""Estimated duration of a run from which on processes for its layerings pay: each takes a second to start."""
 
 _HOW = {each.name for each in fields(RunOptions)} - {each.name for each in fields(ScenarioOptions)}
 _HOW -= {"net", "impairment", "dilation"}

@@ -100,8 +100,8 @@ Task = tuple[int, int]
 """Peers, and a seed."""
 
 
-def play(task: Task) -> list[Phase]:
-    """Run a swarm of real peers through the phases."""
+def play(task: Task, delay: int = 0) -> list[Phase]:
+    """Run a swarm of real peers through the phases; `delay` is that of connections, ns."""
     peers, seed = task
     links = pairs(drawn_partners(peers, CONNECTIONS, Random(f"{seed} ratio {peers}")))
     feeds = [feed(number, _HISTORY + _LIVE + _AWAY) for number in range(_FEEDS)]
@@ -116,7 +116,7 @@ def play(task: Task) -> list[Phase]:
         for link in links:
             swarm.cut(*link)
         for link in links:
-            swarm.connect(*link)
+            swarm.connect(*link, delay)
         swarm.run()
 
     publish(0, _HISTORY)
@@ -188,7 +188,7 @@ def _ratios(phase: str, measure: str, by_size: Mapping[int, Sequence[float]]) ->
 
 
 def factor(connections: float) -> float:
-    """1 + 2 * (connections - 1) * 60 / 660: what EBT costs over the hub in all, in a large swarm, if each
-    message is published alone. It crosses a tree once, as it goes once to each of the hub's clients; and on
-    each other connection both ends send a note."""
-    return 1 + 2 * (connections - 1) * ELEMENT / MESSAGE
+    """1 + (connections - 1) * 60 / 660: EBT's cost over the hub's in all, in a large swarm, if each message
+    is published alone. It crosses a tree once, as it goes once to each of the hub's clients; and on each
+    other connection one end sends a note."""
+    return 1 + (connections - 1) * ELEMENT / MESSAGE

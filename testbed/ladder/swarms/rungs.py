@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from enum import StrEnum
+from functools import partial
+from random import Random
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -69,6 +71,10 @@ def _flood(feeds: FeedStore, clocks: RemoteClocks, wanted: Iterable[str]) -> Flo
     return Flood(feeds, wanted)
 
 
+def _ebt(authors: Authors, name: str) -> Protocol:
+    return partial(Ebt, rng=Random(name))
+
+
 def _hub(feeds: FeedStore, clocks: RemoteClocks, wanted: Iterable[str]) -> Hub:
     return Hub(feeds, clocks)
 
@@ -90,6 +96,6 @@ RUNGS: Final[Mapping[str, LadderRung]] = {
         "gossip that skips requests", Manner.PARTNER, lambda authors, name: _gossip_skip
     ),
     "flood": LadderRung("floods", Manner.LASTING, lambda authors, name: _flood),
-    "ebt": LadderRung("epidemic broadcast trees", Manner.LASTING, lambda authors, name: Ebt),
+    "ebt": LadderRung("epidemic broadcast trees", Manner.LASTING, _ebt),
     "hub": LadderRung("polls of a hub that remembers its clients", Manner.HUB, _client, _hub),
 }

@@ -60,8 +60,9 @@ class FloodParameters(RungParameters):
 class EbtParameters(FloodParameters):
     """Parameters of `ebt`."""
 
-    note_delay_ms: int = Field(default=20, ge=0, le=60_000)
-    """How long a note that tells progress only waits for others to join it."""
+    note_delay_ms: int = Field(default=100, ge=0, le=60_000)
+    """Longest wait of a note that tells progress only. The wait is random, and the note is not sent if the
+    other peer says before that it is as far: above a round trip, of two peers mostly one tells."""
     patience_ms: int = Field(default=3000, ge=1, le=3_600_000)
     """How long a peer that is ahead may send nothing before another one is asked."""
 

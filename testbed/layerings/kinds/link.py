@@ -27,7 +27,7 @@ from ssb_over_ndn.naming import LOGS, SHA256, log_name
 from ssb_over_ndn.serving.publisher import Publisher
 from testbed.layerings.kinds.ndn import PollParameters
 from testbed.layerings.nodes.ndn_node import NdnLayering, NdnNode, Reporter
-from testbed.layerings.nodes.node import Context, Node
+from testbed.layerings.nodes.node import Context, Node, StateSize
 from testbed.layerings.nodes.workload import Feature, Feed
 from topologies.model import Topology
 from topologies.routing import Routing, ways
@@ -199,6 +199,11 @@ class LinkNode(NdnNode):
     def _subscriber(self, subscriptions: Mapping[bytes, Subscription], plan: Plan) -> Reporter:
         self.reader = Reader(subscriptions, plan, Resolver([*self.services.servers], rng=self._rng))
         return self.reader
+
+    def held(self) -> dict[str, StateSize]:
+        """Return the state by kind: also messages that are stored for others."""
+        stored = (0, 0) if self.storage is None else (self.storage.messages, self.storage.size)
+        return super().held() | {"messages": StateSize(*stored)}
 
     def counters(self) -> dict[str, Any]:
         """Return the counters of forwarder, services, devices and resolver."""

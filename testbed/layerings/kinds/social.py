@@ -26,7 +26,7 @@ from ssb_over_ndn.social.keeper import Home, Keeper
 from ssb_over_ndn.social.neighbours import Terms
 from ssb_over_ndn.social.receivers import SocialRouting, receiver_hint
 from testbed.layerings.nodes.ndn_node import FollowParameters, NdnLayering, NdnNode
-from testbed.layerings.nodes.node import Context, Node
+from testbed.layerings.nodes.node import Context, Node, StateSize
 from testbed.layerings.nodes.peer_role import peer_identity
 from testbed.layerings.nodes.workload import Feature, Feed
 from topologies.model import Topology
@@ -120,17 +120,19 @@ class SocialNode(NdnNode):
     def reroute(self, network: Topology, routing: Routing) -> None:
         """See ReroutableNode: there are no routes."""
 
-    def counters(self) -> dict[str, Any]:
-        """Return the forwarder's counters, and the keeper's state, by name."""
+    def held(self) -> dict[str, StateSize]:
+        """Return the state by kind: also logs that are carried for others, and the graph."""
         own = {home.identity.ref for home in self._homes}
         own |= {feed.key for feed in self._workload.follows.get(self.name, ())}
-        items, size = self.keeper.replicas.held({log_name(author) for author in own})
         statements = self.keeper.community.statements
+        return super().held() | {
+            "messages": StateSize(*self.keeper.replicas.held({log_name(author) for author in own})),
+            "statements": StateSize(statements, STATEMENT_BYTES * statements),
+        }
+
+    def counters(self) -> dict[str, Any]:
+        """Return the forwarder's counters, and the keeper's, by name."""
         return super().counters() | {
-            "log_entries": items,
-            "log_bytes": size,
-            "graph_entries": statements,
-            "graph_bytes": STATEMENT_BYTES * statements,
             **{f"social_{word}": count for word, count in sorted(self._strategy.counters.items())},
         }
 

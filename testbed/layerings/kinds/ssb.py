@@ -19,6 +19,7 @@ from ssb.replication.replication import Replication
 from ssb.replication.session import DEFAULT_LIMITS, Limits
 from ssb.store.clocks import MemoryClocks
 from ssb.store.memory import MemoryFeeds
+from ssb.work import WORK
 from testbed.layerings.nodes.node import Context, Parameters, SimpleLayering, StateSize
 from testbed.layerings.nodes.peer_role import Publication, Role, RoleNode, peer_identity
 from testbed.layerings.nodes.workload import Feature
@@ -42,8 +43,9 @@ class SsbParameters(Parameters):
     follows; 2: also those that their publishers follow. It can hand on what it replicates."""
     encrypt: bool = True
     """Handshake and box stream, as all running peers do; without them, what encryption costs is seen."""
-    note_delay_ms: int = Field(default=20, ge=0, le=60_000)
-    """How long a note that tells progress only waits for others to join it."""
+    note_delay_ms: int = Field(default=100, ge=0, le=60_000)
+    """Longest wait of a note that tells progress only. The wait is random, and the note is not sent if the
+    other peer says before that it is as far: above a round trip, of two peers mostly one tells."""
     patience_ms: int = Field(default=3000, ge=1, le=3_600_000)
     """How long a peer that is ahead may send nothing before another one is asked."""
 
@@ -118,6 +120,8 @@ class SsbNode(RoleNode, PassiveEndpoint):
         for message in messages:
             self._note(now, "published", message)
         self._peer.append(messages, now)
+        WORK.sign += len(messages)  # they were signed before the run, and a store verifies what it is given
+        WORK.verify -= len(messages)
 
     def _leave(self, now: int) -> None:
         for key in self._role.replicated:

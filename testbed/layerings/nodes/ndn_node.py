@@ -43,6 +43,10 @@ class Reporter(Application, Protocol):
         """Return the events since the last call."""
         ...
 
+    def ends(self) -> tuple[int, int]:
+        """Return the feeds that it holds state for, beside the forwarder's, and its bytes."""
+        ...
+
 
 class FollowParameters(Parameters):
     """Parameters of all that follows a feed by Interests."""
@@ -407,8 +411,11 @@ class NdnNode:
         return []
 
     def held(self) -> dict[str, StateSize]:
-        """Return the forwarder's state by kind: its PIT."""
-        return {"pit": StateSize(*self.host.forwarder.pit_size())}
+        """Return the state by kind: the forwarder's tables, and what ends of feeds hold beside them."""
+        ends = [application.ends() for application in self._applications]
+        return held_by_forwarder(self.host.forwarder) | {
+            "ends": StateSize(sum(feeds for feeds, _ in ends), sum(size for _, size in ends))
+        }
 
     def counters(self) -> dict[str, Any]:
         """Return the forwarder's counters by name."""
@@ -428,6 +435,11 @@ class NdnNode:
         if forwarder.feeds is not None:
             row |= {f"feeds_{key}": value for key, value in sorted(forwarder.feeds.counters.items())}
         return row
+
+
+def held_by_forwarder(forwarder: Forwarder) -> dict[str, StateSize]:
+    """Return the state of a forwarder, by kind."""
+    return {kind: StateSize(*size) for kind, size in forwarder.held().items()}
 
 
 def choose_strategies(forwarder: Forwarder, chosen: Mapping[str, str]) -> None:

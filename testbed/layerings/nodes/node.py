@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Final, NamedTuple, Protocol, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict
 
@@ -15,6 +15,9 @@ from testbed.layerings.nodes.workload import Feature, Feed, Workload
 from topologies.model import Topology
 from topologies.routing import BY_DELAY, Routing
 
+SSB_SERVER: Final = "ssb-server"
+"""The stock Scuttlebutt peer."""
+
 
 class Parameters(BaseModel):
     """Parameters of a layering, as a scenario's table [parameters.<layering>] gives them.
@@ -22,7 +25,7 @@ class Parameters(BaseModel):
     Each has a default and both bounds; `feednet describe` shows them, with what is said below each.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 
 
 @dataclass

@@ -38,11 +38,10 @@ from ssb.transport.handshake import MAIN_NETWORK, ClientHandshake
 from ssb.transport.muxrpc import ProtocolError
 from ssb.transport.secure_stream import ChannelError, SecureStream
 from testbed.errors import UserError
-from testbed.layerings.nodes.node import Context, Process, StateSize
+from testbed.layerings.nodes.node import SSB_SERVER, Context, Process, StateSize
 from testbed.layerings.nodes.peer_role import Publication, RoleNode, peer_identity
 from topologies.model import Topology
 
-SSB_SERVER: Final = "ssb-server"
 INSTALL: Final = "npm install -g ssb-server@16.0.1 ssb-db2@8.1.0"
 """Version 16 needs the undeclared dependency ssb-db2."""
 

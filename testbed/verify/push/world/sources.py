@@ -5,6 +5,8 @@ in a source because of each other.
 2. No belief without a source: fed nodes and live links join every fed node to one with a publishing device,
 or have done so within the last STALE_NS.
 3. While an entry lives, its evidence never gets worse.
+4. No next hop is forgotten: a node without a source, once it has asked all next hops, has each of them asked,
+or knows it for one that refuses or keeps silent.
 
 An upstream counts until the neighbour restarts, or forgets an unfollowed feed. Its offers are then void, as
 its next answer shows.
@@ -16,7 +18,7 @@ from collections.abc import Callable, Mapping
 from forwarder.lli.entry import FeedEntry
 from forwarder.lli.estimates import MAX_TIMEOUT
 from forwarder.lli.neighbours import HELLO
-from forwarder.lli.table import REMEMBERED
+from forwarder.lli.table import REMEMBERED, FeedTable
 from forwarder.lli.upstream import MAX_TRIES
 from forwarder.wire.evidence import Evidence
 from forwarder.wire.hello import reference
@@ -87,9 +89,13 @@ class Sources:
             return
         seen = self._seen[node]
         live = set()
+        deadline = self._places[node].host.forwarder.next_deadline()
+        is_due = deadline is not None and deadline <= now  # such as after a change of routes
         for entry in feeds:
             live.add(entry.feed)
             self._check_evidence(node, entry, now)
+            if not is_due:
+                self._check_hops(node, entry, feeds)
             wants = entry.upstream.next <= entry.upstream.limit
             state = entry.face if entry.is_fed and wants else None, entry.is_fed
             if seen.get(entry.feed) != state or (node, entry.reference) in self._renewed:
@@ -132,6 +138,18 @@ class Sources:
             if entry.feed in self._ways:
                 self._trace(entry.feed, now)
         self._held[node, entry.feed] = entry, entry.evidence
+
+    def _check_hops(self, node: str, entry: FeedEntry, feeds: FeedTable) -> None:
+        """Check that a node without a source has forgotten no next hop."""
+        if entry.is_fed or not entry.has_scouted or entry.hop_limit == 0:
+            return
+        place = self._places[node]
+        known = {face for face, _ in entry.holders()} | entry.muted | entry.refused.keys()
+        for hop in place.host.forwarder.fib.lookup(entry.feed):
+            lives = place.host.forwarder.faces[hop.face].is_up and not feeds._neighbours.is_dead(hop.face)
+            if lives and hop.face not in known:
+                peer = place.peers.get(hop.face, "its application")
+                raise Violation("hops", node, f"has no source, and asks {peer} no more")
 
     def _may_forget(self, node: str, feed: bytes, now: int) -> bool:
         """Return whether a node may have forgotten a feed: after some time, or for lack of room."""

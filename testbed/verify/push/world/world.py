@@ -34,7 +34,7 @@ MAX_WAKES = 200
 """Alarms of one host at one instant: more is a loop."""
 
 
-class World(VirtualTime):
+class World:
     """A network that plays a story; see kit.outcome.Playable.
 
     Features are the states of a node's holders before and after an event, with the event, and the kinds of
@@ -44,25 +44,30 @@ class World(VirtualTime):
     def __init__(
         self, story: Story, wanted: OutcomeOptions, beside: type[ExtraTraffic] = ExtraTraffic
     ) -> None:
-        super().__init__()
+        self._time = time = VirtualTime()
         self.story = story
         self.running = ""
         self._is_watching = wanted.watch
         self._is_well = False
         self._connected: dict[str, set[str]] = {}
-        self._log = log = Log(self, keeps_rows=wanted.record)
+        self._log = log = Log(time, keeps_rows=wanted.record)
         self.outcome = log.outcome
-        self._beside = beside(story, self, log, self._last())
-        self._network = network = Network(story, self, log, self._beside)
+        self._beside = beside(story, time, log, self._last())
+        self._network = network = Network(story, time, log, self._beside)
         for place in network.places.values():
             place.alarm = self._make_alarm(place)
         self._reach = Reach(network)
         self._sources = Sources(network.places, network.cables, log.count)
         observers = (Grants(node.name for node in story.nodes if not node.push), self._sources, self._beside)
-        self._carrier = Carrier(network, self, log, observers, self._deliver)
-        self._do = StepRunner(network, self, log, observers, self._process_node, self._deliver).do
+        self._carrier = Carrier(network, time, log, observers, self._deliver)
+        self._do = StepRunner(network, time, log, observers, self._process_node, self._deliver).do
         for place in network.places.values():
             network.start(place)
+
+    @property
+    def now(self) -> int:
+        """The time, ns."""
+        return self._time.now
 
     def _last(self) -> int:
         """Return the time of the last event, ns."""
@@ -76,9 +81,9 @@ class World(VirtualTime):
         """Play the story; raise Violation."""
         story, places, last = self.story, self._network.places.values(), self._last()
         for step in story.steps:
-            self.at(step.at * US, OBSERVER, lambda step=step: self._do(step.do, step.what))  # type: ignore[misc]
-        self.at(story.calm * US, OBSERVER, self._begin_calm)
-        self.at(last, OBSERVER, self._all_is_well)
+            self._time.at(step.at * US, OBSERVER, lambda step=step: self._do(step.do, step.what))  # type: ignore[misc]
+        self._time.at(story.calm * US, OBSERVER, self._begin_calm)
+        self._time.at(last, OBSERVER, self._all_is_well)
         if self._beside.is_there:
             for place in places:
                 self._settle(place)
@@ -92,7 +97,7 @@ class World(VirtualTime):
             for place in places:
                 self._process_node(place)
             lifetime = self._beside.longest(lifetime)
-        self.run(self.now + lifetime + LINGER_NS)
+        self._time.run(self.now + lifetime + LINGER_NS)
         self._check_ended()
 
     def _catch_up(self, last: int) -> None:
@@ -108,8 +113,8 @@ class World(VirtualTime):
         self.outcome.caught_up = self.now - last
 
     def _run_until(self, until: int) -> None:
-        while (time := self.next_time()) is not None and time <= until:
-            self.step()
+        while (time := self._time.next_time()) is not None and time <= until:
+            self._time.step()
             if self._is_well and not self._is_anyone_unsatisfied():
                 break
 
@@ -129,7 +134,7 @@ class World(VirtualTime):
             return lifetime
         # Leftovers of the faults are over; then cancelling ends all state at once.
         before = Counter(llis)
-        self.run(self.now + lifetime)
+        self._time.run(self.now + lifetime)
         check_quiet(llis - before, lifetime // SECOND, min(lifetimes))
         may_wait = story.dead or self._reach.has_quotas  # relays without a source, for each other
         return lifetime if may_wait else 0
@@ -188,7 +193,7 @@ class World(VirtualTime):
         def stuck() -> None:
             raise Violation("spin", place.name, f"wants to be woken again and again at {self.now} ns")
 
-        return Alarm(self, lambda: self._process_node(place), MAX_WAKES, stuck)
+        return Alarm(self._time, lambda: self._process_node(place), MAX_WAKES, stuck)
 
     def _process_node(self, place: NodePlace) -> None:
         self.running = place.name
