@@ -38,7 +38,7 @@ _CAPTURE = re.compile(r"\.(pcap|pcapng|cap|dump|ntar)\d*(\.(gz|zst|zstd|bz2|xz|l
 )
 @click.option("--master", help="Spark master; default: all cores of this machine.")
 @engine_option
-@click.option("--packets-only", is_flag=True, help="Decode only, small captures without Spark.")
+@click.option("--packets-only", is_flag=True, help="Decode only.")
 @click.option(
     "--node",
     "rule",
