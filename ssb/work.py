@@ -6,8 +6,8 @@ the emulator does, may read the counts before and after a node's turn, and charg
 
 from typing import Final, NamedTuple
 
-_REMEMBERED = 2048
-"""Verified packets that a node remembers: as many as forwarder.feedcache.items remembers."""
+REMEMBERED: Final = 2048
+"""Verified packets that a node remembers: its consumer verifies those that its forwarder has verified."""
 
 
 class Operations(NamedTuple):
@@ -55,7 +55,7 @@ class Work:
         self.hash += 1
         self.verify += verifies
         known[packet] = None
-        if len(known) > _REMEMBERED:
+        if len(known) > REMEMBERED:
             del known[next(iter(known))]
 
 

@@ -1,8 +1,8 @@
 """Analysis of runs: every table, then the report.
 
 Tables are written as Parquet and read back, so each is computed once and is available to pandas, DuckDB or
-polars. Spark writes large ones, a directory for each layering; small ones are collected and written as one
-file each. All layerings go through every step together: a Spark job costs more than its rows.
+polars. The engine writes large ones, a directory for each layering; small ones are collected, and written as
+one file each. All layerings go through every step together: a Spark job costs more than its rows.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Tables as Parquet in directories: naming, reading, writing, and atomic files.
+"""Tables as Parquet in directories: naming, reading and writing.
 
 A directory is named after a column and its value, as in layering=lli. Values are URL-escaped by Spark and by
 partition(), though not for the same letters; readers unescape all. Non-ASCII letters stand for themselves:

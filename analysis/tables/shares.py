@@ -1,4 +1,4 @@
-"""Shares of nodes' packets: what follows the state of a node is several tasks if the node has many packets.
+"""Shares of nodes' packets: what follows the state of nodes is several tasks a node if some node has many.
 
 Entries of a PIT do not depend on each other, nor do transactions: those of one name and of one feed are in
 one share.
@@ -10,7 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from analysis.packet_schema import DIGEST, FORK
 
 ROWS = 1 << 19
-"""Packets of a node in one share, roughly."""
+"""Packets of the busiest node in one share, roughly."""
 
 
 def divided(packets: DataFrame) -> DataFrame:

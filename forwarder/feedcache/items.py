@@ -12,13 +12,9 @@ from forwarder.wire.packet import ED25519, Data, parse_data
 from forwarder.wire.tlv import MalformedPacket, element, elements
 from ssb.keys import feed_ref, parse_message, verify
 from ssb.message import InvalidMessage, Message
-from ssb.work import WORK
+from ssb.work import REMEMBERED, WORK
 
 _SIGNATURE_BYTES: Final = 64
-_REMEMBERED: Final = 2048
-"""Verified items that a process caches: the consumer of a node verifies the packets that its forwarder has
-verified.
-"""
 _LARGEST_REMEMBERED: Final = 8800
 
 
@@ -122,7 +118,7 @@ _UNKNOWN: Final[tuple[bytes, Item | None]] = (b"", None)
 def _remember(feed: bytes, item: Item) -> None:
     if len(item.data.wire) <= _LARGEST_REMEMBERED:
         _verified[item.data.wire] = feed, item
-        if len(_verified) > _REMEMBERED:
+        if len(_verified) > REMEMBERED:
             del _verified[next(iter(_verified))]
 
 

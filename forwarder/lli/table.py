@@ -139,6 +139,8 @@ class FeedTable:
             return
         if lli.hop_limit is not None:
             left = lli.hop_limit - 1
+            if entry.hop_limit == 0 < left:
+                entry.has_scouted = False  # nobody could be asked
             entry.hop_limit = max(left, entry.hop_limit) if entry.ranges else left
         is_repeated = entry.ranges.is_repeated(face, lli.nonce)
         may_push = self._faces[face].is_proven

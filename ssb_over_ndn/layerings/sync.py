@@ -227,7 +227,7 @@ class Member(Announcer):
         self._steady(now)
 
     def size(self) -> int:
-        """See Announcer: the vector, and while it waits to answer the one that it compares with."""
+        """See Announcer: the vector and, while it waits to answer, the one that it compares with."""
         names = sum(len(name) for name, _ in self.vector) + _ENTRY_BYTES * len(self.vector)
         others = sum(len(name) + 2 * 8 for name, _ in self._merged or ())
         return names + others + 8 * (self._due is not None)

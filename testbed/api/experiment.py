@@ -133,9 +133,9 @@ class Experiment:
 
         In Mininet, `dilation` is the machine's seconds per second of the run, and a run that `is_held`
         continues after its end until it is interrupted. `command` is the equivalent command line. In the
-        emulator, `jobs` layerings go side by side, each in a process: a copy of this one or, if this one has
-        other threads, a new one, which imports the calling script; that must do its work under
-        `if __name__ == "__main__":` then. `progress` receives each layering at its start,
+        emulator, `jobs` layerings go side by side, each in a process. On Linux that is a copy of this one, if
+        this one has no other threads; else it is a new one, which imports the calling script. So the script
+        must do its work under `if __name__ == "__main__":`. `progress` receives each layering at its start,
         `advance` the layering and its share done, from 0 to 1; in Mininet 1 only, at its end.
         """
         options = RunOptions(net=net, impairment=impairment, dilation=dilation, hold=is_held)

@@ -76,7 +76,7 @@ class Emulation:
         happened: awaited and requested changes, each with its time, ns.
         nodes: running nodes by name; a restarted node is another object.
         processors: of nodes, by name, if operations take time.
-        busy: how long those of nodes were busy before a restart, ns.
+        busy: busy time of the processors that restarts have replaced, ns, by node.
         network: the emulated network.
     """
 
@@ -312,7 +312,7 @@ class _Task(NamedTuple):
         return layering, result
 
     def run_apart(self, layering: str) -> tuple[str, dict[str, Any]]:
-        """Run a layering in a process that has not loaded the scenario's code."""
+        """Run a layering in a process that may not have loaded the scenario's code."""
         code.load(self.scenario)
         return self.run(layering)
 

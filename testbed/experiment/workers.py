@@ -37,7 +37,9 @@ _LISTENING_S = 0.1
 _hear: ContextVar[Hear | None] = ContextVar("hear", default=None)
 
 _works: list[Callable[[Any], Any]] = []
-"""The work of this process, if it is a worker. What it holds is one for all tasks: caches know it again."""
+"""The work of this process, if it is a worker: sent once, so that tasks share its objects, and caches find
+them.
+"""
 
 
 def report(message: Any) -> None:

@@ -182,7 +182,7 @@ def _kind(told: Mapping[str, Any]) -> str:
 
 def _bounds(told: Mapping[str, Any]) -> str:
     if "enum" in told:
-        return ", ".join(told["enum"])
+        return ", ".join(filter(None, told["enum"]))
     least = told.get("minimum", told.get("exclusiveMinimum"))
     most = told.get("maximum", told.get("exclusiveMaximum"))
     lower = "" if least is None else f"{'above' if 'exclusiveMinimum' in told else 'from'} {_plain(least)}"

@@ -1,4 +1,4 @@
-"""PIT reconstruction from files to files."""
+"""PIT reconstruction from DataFrames to files."""
 
 from collections import Counter, defaultdict
 from random import Random

@@ -11,7 +11,11 @@ import pytest
 from click.testing import CliRunner
 
 from testbed.cli.main import feednet
+from testbed.layerings.kinds.ladder import RUNGS
+from testbed.layerings.kinds.ndn import NDN_LAYERINGS
+from testbed.layerings.kinds.social import SOCIAL_LAYERINGS
 from testbed.layerings.registry import LAYERINGS
+from testbed.layerings.tiny.common_set import TINY_LAYERINGS
 from testbed.scenario.model import Scenario
 from testbed.scenario.reader import available, load
 from testbed.scenario.reference import entries, looked_up, meanings, tables, used_by, users
@@ -133,3 +137,8 @@ def test_the_page_of_the_library_is_what_the_scenarios_say() -> None:
     written = (ROOT / "docs" / "library.md").read_text(encoding="utf-8")
     assert module.document() == written, "run python docs/library.py"
     assert sum(path.stat().st_size for path in (ROOT / "docs" / "scenarios").glob("*.png")) < 1_500_000
+
+
+def test_each_table_of_layerings_is_registered():
+    for table in (NDN_LAYERINGS, SOCIAL_LAYERINGS, RUNGS, TINY_LAYERINGS):
+        assert table.keys() == {name for name in LAYERINGS if LAYERINGS[name] in table.values()}

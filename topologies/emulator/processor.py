@@ -45,7 +45,7 @@ class Work(Protocol):
     known: dict[bytes, None] | None
 
     def done(self) -> tuple[int, int, int, int]:
-        """Return how often has been verified, signed, hashed and stored so far."""
+        """Return the numbers of signatures verified and made, and of messages hashed and stored, so far."""
         ...
 
 
@@ -87,7 +87,7 @@ class Processor:
         }
 
     def accept(self, work: Callable[[int], None], now: int, *, may_drop: bool) -> None:
-        """Do something now, or when the processor is free."""
+        """Queue work, and do it once the processor is free; if it `may_drop`, not into a full queue."""
         if may_drop and len(self._waiting) >= self._costs.queue:
             self._dropped += 1
             return
@@ -161,7 +161,7 @@ class _Served:
         self._processor.accept(lambda started: self.endpoint.set_link(port, up, started), now, may_drop=False)
 
     def take_outputs(self) -> list[tuple[int, bytes, Address | None]]:
-        """See Endpoint: also what comes of calls from elsewhere, which take no time."""
+        """See Endpoint: also what a program sends outside its turns, which takes no time."""
         outputs, self._outputs = self._outputs, []
         return [*outputs, *self.endpoint.take_outputs()]
 

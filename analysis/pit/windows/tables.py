@@ -1,7 +1,7 @@
 """PIT reconstruction of captures of any size: packets in, entries and states out.
 
-Theory of operation. Entries do not depend on each other. So packets are divided by node and, of a busy node,
-by names and feeds (analysis.tables.shares); each part is followed by itself, in windows (PitScan). Its
+Theory of operation. Entries do not depend on each other. So packets are divided by node and, if there are
+many, by names and feeds (analysis.tables.shares); each part is followed by itself, in windows (PitScan). Its
 changes are steps, which the engine adds up to the states of each node and of all nodes together.
 """
 

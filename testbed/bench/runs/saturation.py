@@ -1,4 +1,4 @@
-"""From which rate on nodes saturate whose operations cost time: `python -m testbed.bench.runs.saturation`.
+"""The highest rate of nodes whose operations cost time: `python -m testbed.bench.runs.saturation`.
 
 The scenario `saturation`, emulated. The range of rates is halved, in steps of STEP, until the highest is
 found that all nodes keep up with: every item is delivered, and the median latency of the last quarter is

@@ -94,8 +94,6 @@ def analyze(
     from captures.layers.layers import Ports
 
     assert get_args(NodeRule) == _RULES
-    if packets_only and engine != "auto":
-        raise UserError(f"--engine {engine}: it makes tables, and --packets-only makes none; leave one out")
     files = _captures(captures)
     place = out.resolve()
     _utf_8(place)

@@ -114,7 +114,7 @@ class GatewayNode(NdnNode):
         return self._peer.connections.take_secrets()
 
     def held(self) -> dict[str, StateSize]:
-        """Return the node's state: its PIT, connections, and feeds, which all belong to others."""
+        """Return the node's state: an NDN node's, connections, and feeds, which all belong to others."""
         return super().held() | held_by(self._peer, self._store, set())
 
     def counters(self) -> dict[str, Any]:
