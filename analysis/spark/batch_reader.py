@@ -116,7 +116,7 @@ _APPLIED: dict[type[Filter], Any] = {
     GreaterThanOrEqual: lambda column, this: pc.greater_equal(column, this.value),
     LessThan: lambda column, this: pc.less(column, this.value),
     LessThanOrEqual: lambda column, this: pc.less_equal(column, this.value),
-    In: lambda column, this: pc.is_in(column, pa.array(this.value, column.type)),
+    In: lambda column, this: pc.is_in(column, pa.array(this.value, column.type), skip_nulls=True),
     IsNull: lambda column, this: pc.is_null(column),
     IsNotNull: lambda column, this: pc.is_valid(column),
     StringStartsWith: lambda column, this: pc.starts_with(column, this.value),

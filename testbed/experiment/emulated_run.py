@@ -192,7 +192,7 @@ class Emulation:
         if self.costs is None:
             return node.programs
         if node.name in self.processors:
-            self.busy[node.name] += self.processors[node.name].busy
+            self.busy[node.name] += self.processors[node.name].busy_by(self.network.now)
         processor = self.processors[node.name] = Processor(node.programs, self.costs, WORK)
         return processor.programs
 
@@ -269,7 +269,10 @@ def run(
         "capture": {"frames": network.frames, "dropped": 0},
         "happened": described(emulation.happened, timeline.start, scenario.network),
         "cells": network.air_counters(),
-        "cpu_ns": {name: each.busy + emulation.busy[name] for name, each in emulation.processors.items()},
+        "cpu_ns": {
+            name: each.busy_by(network.now) + emulation.busy[name]
+            for name, each in emulation.processors.items()
+        },
     }
 
 

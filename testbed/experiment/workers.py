@@ -111,7 +111,8 @@ def _may_fork() -> bool:
 
     A second thread may hold a lock, for ever in the copy.
     """
-    return sys.platform == "linux" and len(os.listdir("/proc/self/task")) == 1
+    threads = Path("/proc/self/task")
+    return sys.platform == "linux" and threads.is_dir() and len(list(threads.iterdir())) == 1
 
 
 def _do(task: Any) -> Any:

@@ -154,9 +154,12 @@ def meanings(model: type[BaseModel]) -> dict[str, str]:
 
     pydantic would read the source of every model at each start.
     """
-    found = dict.fromkeys(model.model_fields, "")
+    found = {name: field.description or "" for name, field in model.model_fields.items()}
     for each in reversed(model.__mro__[: model.__mro__.index(BaseModel)]):
-        table = ast.parse(dedent(getsource(each))).body[0]
+        try:
+            table = ast.parse(dedent(getsource(each))).body[0]
+        except (OSError, TypeError):  # it was not made from source
+            continue
         assert isinstance(table, ast.ClassDef)
         for key, says in pairwise(table.body):
             match key, says:

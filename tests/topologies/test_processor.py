@@ -76,7 +76,7 @@ def test_what_is_sent_waits_for_the_time_of_its_operations(words: bytes, spent: 
     program.endpoint.wake(until)
     assert sent(program) == [words]
     assert program.endpoint.next_deadline() is None
-    assert processor.busy == spent * US
+    assert processor.busy_by(until) == spent * US
     assert processor.counters(until)["work_busy_ns"] == spent * US
     assert processor.counters(until - US)["work_busy_ns"] == (spent - 1) * US
 

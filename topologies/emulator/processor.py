@@ -59,7 +59,6 @@ class Processor:
 
     Attributes:
         programs: the same, each behind the processor.
-        busy: how long it has been busy, ns.
     """
 
     def __init__(self, programs: Sequence[Program], costs: Costs, work: Work) -> None:
@@ -72,7 +71,7 @@ class Processor:
         self._waiting: deque[Callable[[int], None]] = deque()
         self._free_at = 0
         self._known: dict[bytes, None] = {}
-        self._frames = self._dropped = self.busy = 0
+        self._frames = self._dropped = self._busy = 0
         self._done = [0, 0, 0, 0]
 
     def counters(self, now: int) -> dict[str, int]:
@@ -80,11 +79,15 @@ class Processor:
         names = ("verified", "signed", "hashed", "stored")
         counted = {f"work_{name}": count for name, count in zip(names, self._done, strict=True)}
         return {
-            "work_busy_ns": self.busy - max(0, self._free_at - now),
+            "work_busy_ns": self.busy_by(now),
             "work_frames": self._frames,
             "work_dropped": self._dropped,
             **counted,
         }
+
+    def busy_by(self, now: int) -> int:
+        """Return how long it has been busy by now, ns."""
+        return self._busy - max(0, self._free_at - now)
 
     def accept(self, work: Callable[[int], None], now: int, *, may_drop: bool) -> None:
         """Queue work, and do it once the processor is free; if it `may_drop`, not into a full queue."""
@@ -132,7 +135,7 @@ class Processor:
             self._done[place] += count - earlier
             spent += each[place] * (count - earlier)
         self._frames += frames
-        self.busy += spent
+        self._busy += spent
         self._free_at = now + spent
         for served, outputs in zip(self._served, taken, strict=True):
             served.hold(self._free_at, outputs)

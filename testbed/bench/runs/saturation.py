@@ -63,7 +63,7 @@ def measure(layering: str, seed: int, rate: float, changes: Mapping[str, Any]) -
         len(times) == _ITEMS and median(times[-quarter:]) < 2 * median(times[:quarter])
         for times in latencies.values()
     )
-    busy = Counter({node: each.busy for node, each in emulation.processors.items()})
+    busy = Counter({node: each.busy_by(emulation.network.now) for node, each in emulation.processors.items()})
     relay = emulation.processors["r1"].counters(emulation.network.now)["work_verified"]
     return Found(keeps_up, busy.most_common(1)[0][0], relay / _ITEMS)
 

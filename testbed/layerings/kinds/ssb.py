@@ -44,8 +44,9 @@ class SsbParameters(Parameters):
     encrypt: bool = True
     """Handshake and box stream, as all running peers do; without them, what encryption costs is seen."""
     note_delay_ms: int = Field(default=100, ge=0, le=60_000)
-    """Longest wait of a note that tells progress only. The wait is random, and the note is not sent if the
-    other peer says before that it is as far: above a round trip, of two peers mostly one tells."""
+    """Longest wait of a note that tells progress only, also of the first when peers meet again. The wait is
+    random, and the note is not sent if the other peer says before that it is as far: above a round trip, of
+    two peers mostly one tells."""
     patience_ms: int = Field(default=3000, ge=1, le=3_600_000)
     """How long a peer that is ahead may send nothing before another one is asked."""
 
