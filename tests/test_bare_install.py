@@ -118,7 +118,6 @@ def free_port() -> str:
 COMMANDS = (
     "analyze x",
     "compare x",
-    "describe fanout",
     "dissect x",
     "model ladder",
     "report x",

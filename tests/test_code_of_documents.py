@@ -102,6 +102,7 @@ PARTS: dict[Block, tuple[str, Mapping[str, Any]]] = {
     ("topologies.md", '[topology] | library = "geant"'): ("line", FEW),
     ("topologies.md", "[routing]"): ("mobile", {"layerings": ["poll"], "workload": {"items": 9}}),
     ("experiments.md", "[[programs]]"): ("fanout", {}),
+    ("experiments.md", "[cost]"): ("line", FEW),
     ("experiments.md", "[nodes.r2]"): (
         "failover",
         {"topology": PEOPLE | {"links": [{"a": "pub", "b": "r2"}, {"a": "r2", "b": "s1"}]}, "events": []},

@@ -50,7 +50,7 @@ def test_scripts_wait_and_change_the_network(tmp_path):
         run.link_down("r1", "s1")
         behind = run.wait(delivered("s2", 10))
         seen["behind"] = behind.delivered("s1")
-        seen["held"] = behind.nodes["r1"].held["pit"]["entries"]
+        seen["held"] = behind.nodes["r1"].held["llis"]["entries"]
         run.change_link("r1", "s1", delay_ms=40.0)
         run.link_up("r1", "s1")
         run.restart("r1")

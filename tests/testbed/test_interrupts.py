@@ -56,8 +56,8 @@ def test_a_worker_that_dies_ends_the_sweep_in_one_line(tmp_path):
     out = tmp_path / "out"
     with Feednet(*LONG, "--jobs", 2, "--out", out, cwd=tmp_path) as sweep:
         wait_for(lambda: finished(out), "a run")
-        workers = [pid for pid, what in sweep.others().items() if "spawn_main" in what]
-        assert len(workers) >= 2  # what a worker is about to execute looks like it
+        workers = sweep.others()
+        assert len(workers) >= 2
         os.kill(min(workers), signal.SIGKILL)
         status, _, complained = sweep.ended()
         assert status == 1
@@ -68,7 +68,7 @@ def test_a_worker_that_dies_ends_the_sweep_in_one_line(tmp_path):
 
 def test_simulations_stop(tmp_path):
     with Feednet("simulate", "--seeds", 10**7, "--jobs", 2, cwd=tmp_path) as simulation:
-        wait_for(lambda: len(simulation.others()) > 2, "its workers")
+        wait_for(lambda: len(simulation.others()) >= 2, "its workers")
         simulation.press_ctrl_c()
         status, _, complained = simulation.ended()
         assert (status, complained) == (130, "feednet: interrupted")

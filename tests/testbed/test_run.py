@@ -94,12 +94,12 @@ def test_a_run_ends_with_five_figures_of_each_layering(tmp_path: Path) -> None:
         "delivered",
         "median latency",
         "Interests",
-        "PIT entries",
+        "state",
         "bytes",
     ]
-    assert lines[begin + 1].split() == ["%", "ms", "per", "item", "mean", "of", "a", "node", "per", "item"]
+    assert lines[begin + 1].split() == ["%", "ms", "per", "item", "bytes", "of", "a", "node", "per", "item"]
     values = {(row["metric"], row["layering"]): row["value"] for row in read_comparison(out)}
-    keys = ("delivered_share", "latency_p50", "interests_network", "pit_entries_mean", "bytes_per_item")
+    keys = ("delivered_share", "latency_p50", "interests_network", "state_bytes_mean", "bytes_per_item")
     for line, layering in zip(lines[begin + 2 :], ("poll", "lli"), strict=False):
         name, *figures = line.split()
         assert name == layering

@@ -89,6 +89,7 @@ def test_there_are_the_scenarios_of_the_papers() -> None:
         "mobile",
         "ndn-over-ssb",
         "offline-author",
+        "saturation",
         "slow-consumer",
         "sneakernet",
         "social",

@@ -89,8 +89,11 @@ def _counted(run: Run, layering: str) -> list[dict[str, Any]]:
         time, _, rest = line.partition(",")
         if rest not in known:  # most nodes are as they were in the sample before
             row = json.loads("{" + rest)
-            held = row.pop("state")["pit"]
-            known[rest] = row | {f"pit_{what}": held[what] for what in ("entries", "bytes")}
+            state = row.pop("state")
+            held = [state[kind] for kind in ("pit", "llis") if kind in state]
+            known[rest] = row | {
+                f"pit_{what}": sum(each[what] for each in held) for what in ("entries", "bytes")
+            }
         rows.append(known[rest] | {"time": int(time.removeprefix('{"time":'))})
     return rows
 
