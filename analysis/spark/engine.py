@@ -9,7 +9,6 @@ An environment variable selects PySpark's column type: only the engine of the la
 """
 
 import os
-import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -126,13 +125,11 @@ def cached(table: DataFrame) -> Iterator[DataFrame]:
     In Spark, a cached table would also answer for the same run analysed again later. Sail does not cache.
     """
     if is_sail(table.sparkSession):
-        path = _scratch() / str(next(_numbers))
-        fields = ", ".join(f"`{field.name}` {field.dataType.simpleString()}" for field in table.schema)
+        path = _kept(table.toArrow())
         try:
-            table.write.parquet(path.as_uri())
-            yield table.sparkSession.read.schema(fields).parquet(path.as_uri())
+            yield table.sparkSession.read.parquet(str(path))
         finally:
-            shutil.rmtree(path, ignore_errors=True)
+            path.unlink()
         return
     table.persist(StorageLevel.MEMORY_AND_DISK)
     try:

@@ -115,10 +115,20 @@ def wait_for_workers(cluster: Cluster, processes: list[subprocess.Popen], direct
     raise AssertionError("\n".join(log.read_text()[-2000:] for log in directory.glob("**/log")))
 
 
-def command(arguments: list[str], cwd: Path) -> subprocess.CompletedProcess:
+_PITS_BY_TASKS = """
+import analysis.pipelines.capture_tables
+from testbed.cli.main import main
+analysis.pipelines.capture_tables.FEW_BYTES = 0  # follow no PIT in the driver
+main()
+"""
+
+
+def command(
+    arguments: list[str], cwd: Path, program: tuple[str, str] = ("-m", "testbed.cli")
+) -> subprocess.CompletedProcess:
     """Run the command line as a user does, where he is."""
     return subprocess.run(
-        [sys.executable, "-m", "testbed.cli", *arguments],
+        [sys.executable, *program, *arguments],
         cwd=cwd,
         env=ENVIRONMENT,
         capture_output=True,
@@ -130,7 +140,7 @@ def command(arguments: list[str], cwd: Path) -> subprocess.CompletedProcess:
 
 def on_cluster(cluster: Cluster, arguments: list[str], cwd: Path) -> None:
     before = cluster.tasks()
-    done = command([*arguments, "--master", cluster.url], cwd)
+    done = command([*arguments, "--master", cluster.url], cwd, ("-c", _PITS_BY_TASKS))
     assert done.returncode == 0, done.stderr[-3000:]
     assert all(now > then for now, then in zip(cluster.tasks(), before, strict=True)), "a worker was idle"
 
