@@ -24,7 +24,7 @@ from forwarder.pipelines.egress import Egress
 from forwarder.pipelines.interests import InterestPipeline
 from forwarder.pipelines.nacks import NackPipeline
 from forwarder.pipelines.next_hops import NextHops
-from forwarder.pipelines.pit_size import Granted, PitSize, granted, held, is_of_network, pit_size
+from forwarder.pipelines.pit_size import Granted, StateSize, granted, held, is_of_network, pit_size
 from forwarder.pipelines.tables import FEEDS_FACE, Tables
 from forwarder.strategies.best_route import BestRoute
 from forwarder.strategies.strategy import Strategy
@@ -223,7 +223,7 @@ class Forwarder(Tables):
         if self.feeds is not None:
             self.feeds.wake(now)
 
-    def held(self) -> dict[str, PitSize]:
+    def held(self) -> dict[str, StateSize]:
         """Return the size of all tables of state, by kind."""
         return held(self)
 
@@ -232,11 +232,11 @@ class Forwarder(Tables):
         return granted(self)
 
     def pit_entries(self) -> int:
-        """Return the number of pending entries, see PitSize."""
+        """Return the number of pending entries, see StateSize."""
         return pit_size(self).entries
 
     def pit_bytes(self) -> int:
-        """Return their size in bytes, see PitSize."""
+        """Return their size in bytes, see StateSize."""
         return pit_size(self).bytes
 
     def _fetch(self, face: int, feed: bytes, seq: int, now: int) -> None:

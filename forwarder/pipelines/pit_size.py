@@ -21,12 +21,12 @@ EVIDENCE_BYTES: Final = 9
 NONCE_BYTES: Final = 4
 
 
-class PitSize(NamedTuple):
-    """The size of a PIT, or of another table.
+class StateSize(NamedTuple):
+    """State of one kind at a node, as docs/architecture.md counts it.
 
     Attributes:
-        entries: classic Interests, and subscribed feeds.
-        bytes: of names, plus RECORD_BYTES a record, or RANGE_BYTES a range and a feed's upstream.
+        entries: of the PIT, classic Interests, and subscribed feeds.
+        bytes: there, of names, plus RECORD_BYTES a record, or RANGE_BYTES a range and a feed's upstream.
     """
 
     entries: int
@@ -45,7 +45,7 @@ class Granted(NamedTuple):
     credit: int
 
 
-def classic_size(tables: Tables) -> PitSize:
+def _classic_size(tables: Tables) -> StateSize:
     """Return the size of the entries of classic Interests.
 
     Loops rather than expressions, here and below: nodes are sampled often.
@@ -61,10 +61,10 @@ def classic_size(tables: Tables) -> PitSize:
         if records:
             entries += 1
             size += len(entry.key[0]) + RECORD_BYTES * records
-    return PitSize(entries, size)
+    return StateSize(entries, size)
 
 
-def feeds_size(tables: Tables) -> PitSize:
+def _feeds_size(tables: Tables) -> StateSize:
     """Return the size of the entries of subscribed feeds."""
     network = _of_network(tables)
     entries = size = 0
@@ -77,29 +77,29 @@ def feeds_size(tables: Tables) -> PitSize:
         if holders:
             entries += 1
             size += len(feed.feed) + RANGE_BYTES * holders
-    return PitSize(entries, size)
+    return StateSize(entries, size)
 
 
-def pit_size(tables: Tables) -> PitSize:
+def pit_size(tables: Tables) -> StateSize:
     """Return the size of a node's PIT."""
-    classic, feeds = classic_size(tables), feeds_size(tables)
-    return PitSize(classic.entries + feeds.entries, classic.bytes + feeds.bytes)
+    classic, feeds = _classic_size(tables), _feeds_size(tables)
+    return StateSize(classic.entries + feeds.entries, classic.bytes + feeds.bytes)
 
 
-def held(tables: Tables) -> dict[str, PitSize]:
+def held(tables: Tables) -> dict[str, StateSize]:
     """Return the entries and bytes of all state of a forwarder, by kind: docs/architecture.md, State."""
     choices = [len(prefix) + STRATEGY_BYTES for prefix, _ in tables.strategies.items() if prefix]
     state = {
-        "pit": classic_size(tables),
-        "routes": PitSize(len(tables.fib), tables.fib.name_bytes + ROUTE_BYTES * tables.fib.next_hops),
-        "strategies": PitSize(len(choices), sum(choices)),
+        "pit": _classic_size(tables),
+        "routes": StateSize(len(tables.fib), tables.fib.name_bytes + ROUTE_BYTES * tables.fib.next_hops),
+        "strategies": StateSize(len(choices), sum(choices)),
     }
     if tables.feeds is not None:
-        state |= {"llis": feeds_size(tables), "sources": _sources_size(tables.feeds)}
+        state |= {"llis": _feeds_size(tables), "sources": _sources_size(tables.feeds)}
     return state
 
 
-def _sources_size(feeds: FeedTable) -> PitSize:
+def _sources_size(feeds: FeedTable) -> StateSize:
     """Return the size of what is known of feeds' sources: evidence, and what outlives a feed's entry."""
     entries = size = 0
     for entry in feeds:
@@ -115,7 +115,7 @@ def _sources_size(feeds: FeedTable) -> PitSize:
         size += len(feed) + NONCE_BYTES * len(memory.nonces)
         if memory.evidence is not None:
             size += EVIDENCE_BYTES + len(memory.evidence.proof)
-    return PitSize(entries, size)
+    return StateSize(entries, size)
 
 
 def granted(tables: Tables) -> Granted:

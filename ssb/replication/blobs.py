@@ -57,8 +57,9 @@ class BlobSource:
             Raises InvalidRequest, also for a blob that is not held.
     """
 
+    body_type = BodyType.BINARY
+
     def __init__(self, blobs: BlobStore, arguments: Sequence[Value]) -> None:
-        self.body_type = BodyType.BINARY
         options = arguments[0] if arguments else None
         if not isinstance(options, dict):
             options = {"hash": options}

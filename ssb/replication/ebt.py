@@ -358,12 +358,12 @@ class Ebt(Replicator):
             known, tip = session.clock.get(feed), self._tips.get(feed, 0)
             if known in (-1, tip) or not session.shares(feed):
                 continue
-            if known is not None and 0 <= known < tip:
+            if known is not None and known < tip:
                 # Often it is as far, and has not told so, as it has heard the same from here.
                 session.report(feed, now)
-                continue
-            session.exchange(feed)
-            self.sources.request(session, feed, now)
+            else:
+                session.exchange(feed)
+                self.sources.request(session, feed, now)
 
     # Received messages
 

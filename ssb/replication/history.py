@@ -49,13 +49,14 @@ class HistorySource:
         feed: the feed's reference.
     """
 
+    body_type = BodyType.JSON
+
     def __init__(
         self,
         feeds: FeedStore,
         arguments: Sequence[Value],
         is_hidden: Callable[[str], bool] = lambda feed: False,
     ) -> None:
-        self.body_type = BodyType.JSON
         options = arguments[0] if arguments else None
         if not isinstance(options, dict):
             raise InvalidRequest("no options")

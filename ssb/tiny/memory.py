@@ -34,15 +34,12 @@ class MemoryTables:
         try:
             yield
         except BaseException:
-            self._undo()
+            for table, key, value in reversed(self._replaced):
+                _write(table, key, value)
             raise
         finally:
             self._is_open = False
             self._replaced.clear()
-
-    def _undo(self) -> None:
-        for table, key, value in self._replaced[::-1]:
-            _write(table, key, value)
 
     def _set(self, table: dict[Any, Any], key: Any, value: Any) -> None:
         """Write a row of a table; None deletes it."""

@@ -328,9 +328,11 @@ class Node:
             key, sequence = keys[place], first
             held = self.store.feeds[key]
             answers = self._is_server or held.identity is not None
-            while credit and answers and sequence <= held.sequence:
-                found = self.store.packet(key, sequence)  # None if it is pruned: only latecomers need it
-                if found is None or not self._may_send(found, which, key, sequence, 0, now):
+            while answers and credit and sequence <= held.sequence:
+                found = self.store.packet(key, sequence)
+                if found is None:
+                    break  # pruned: only latecomers need it
+                if not self._may_send(found, which, key, sequence, 0, now):
                     break
                 credit -= 1
                 sequence += 1

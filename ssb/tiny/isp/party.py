@@ -40,7 +40,6 @@ class BaseParty(Party, ABC):
         random: for new key pairs; `random.SystemRandom()` where they must be secret.
         terms: of its contracts.
         now: ns.
-        gate: see Attributes; None for no limits.
 
     Attributes:
         contracts, accusations: see there.
@@ -48,17 +47,10 @@ class BaseParty(Party, ABC):
         gate: limits the rate of reading.
     """
 
-    def __init__(
-        self,
-        node: Node,
-        root: Identity,
-        random: Random,
-        terms: Terms,
-        now: int,
-        gate: Gate | None = None,
-    ) -> None:
+    gate: Gate = Gate()
+
+    def __init__(self, node: Node, root: Identity, random: Random, terms: Terms, now: int) -> None:
         terms.check()
-        self.gate = gate or Gate()
         self.node = node
         self.root = root
         self.terms = terms

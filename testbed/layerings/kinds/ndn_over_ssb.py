@@ -49,7 +49,7 @@ from testbed.layerings.nodes.authority import (
     anchor_of,
     producer_of,
 )
-from testbed.layerings.nodes.ndn_node import choose_strategies, held_by_forwarder
+from testbed.layerings.nodes.ndn_node import choose_strategies
 from testbed.layerings.nodes.node import Context, EventRows, SimpleLayering, StateSize
 from testbed.layerings.nodes.peer_role import peer_identity
 from testbed.layerings.nodes.workload import Feature, Feed, Workload
@@ -256,7 +256,7 @@ class NdnOverSsbNode:
         forwarder = self._participant.host.forwarder
         published = {feed.key for feed in self._context.workload.feeds if feed.publisher == self.name}
         own = {self._own.ref} | published
-        return held_by_forwarder(forwarder) | held_by(self._peer, self._store, own)
+        return forwarder.held() | held_by(self._peer, self._store, own)
 
     def counters(self) -> dict[str, Any]:
         """Return the counters of forwarder and lines, and rejected packets."""

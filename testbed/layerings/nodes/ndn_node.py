@@ -413,7 +413,7 @@ class NdnNode:
     def held(self) -> dict[str, StateSize]:
         """Return the state by kind: the forwarder's tables, and what ends of feeds hold beside them."""
         ends = [application.ends() for application in self._applications]
-        return held_by_forwarder(self.host.forwarder) | {
+        return self.host.forwarder.held() | {
             "ends": StateSize(sum(feeds for feeds, _ in ends), sum(size for _, size in ends))
         }
 
@@ -435,11 +435,6 @@ class NdnNode:
         if forwarder.feeds is not None:
             row |= {f"feeds_{key}": value for key, value in sorted(forwarder.feeds.counters.items())}
         return row
-
-
-def held_by_forwarder(forwarder: Forwarder) -> dict[str, StateSize]:
-    """Return the state of a forwarder, by kind."""
-    return {kind: StateSize(*size) for kind, size in forwarder.held().items()}
 
 
 def choose_strategies(forwarder: Forwarder, chosen: Mapping[str, str]) -> None:

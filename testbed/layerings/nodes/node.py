@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict
 
 from base.endpoint import Program
 from base.key_log import Secret
+from forwarder.pipelines.pit_size import StateSize as StateSize  # noqa: PLC0414 - layerings take it from here
 from ssb.application import Event, Plan
 from ssb.tiny.memory import MemoryTables
 from testbed.layerings.nodes.workload import Feature, Feed, Workload
@@ -175,13 +176,6 @@ class Context:
     routing: Routing = BY_DELAY
     prefixes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     limits: Limits = USUAL
-
-
-class StateSize(NamedTuple):
-    """State of one kind at a node: entries, and their bytes as counted by docs/architecture.md."""
-
-    entries: int
-    bytes: int
 
 
 class Node(Protocol):

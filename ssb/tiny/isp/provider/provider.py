@@ -78,11 +78,11 @@ class Provider(Switch):
         self.routes = Routes()
         self.peers = _keys_in(node.store.get("peers"))
         self._answered: dict[bytes, int] = {}
-        self._rates = RateGate(node, self._terms_with)
+        self.gate: RateGate = RateGate(node, self._terms_with)
         self._update_at: int | None = None
         self._updated_at: int | None = None
         self.reachability = Reachability(root.public_key)
-        super().__init__(node, root, random, terms, now, self._rates)
+        super().__init__(node, root, random, terms, now)
 
     @property
     def whitelist(self) -> list[bytes]:
@@ -120,11 +120,11 @@ class Provider(Switch):
 
     def next_deadline(self) -> int | None:
         """See Program."""
-        return earliest(super().next_deadline(), self._update_at, self._rates.next_deadline())
+        return earliest(super().next_deadline(), self._update_at, self.gate.next_deadline())
 
     def wake(self, now: int) -> None:
         """See Program."""
-        for feed in self._rates.take_opened(now):
+        for feed in self.gate.take_opened(now):
             self.on_entries(feed, now)
         if self._update_at is not None and self._update_at <= now:
             self._send_updates(now)
@@ -144,11 +144,11 @@ class Provider(Switch):
             return True
         before = self.contracts.current(feed)
         if before is not None and before.facts.state == FAREWELL:
-            self._rates.close(feed)  # its last command is in flight, or the client would not request it
+            self.gate.close(feed)  # its last command is in flight, or the client would not request it
             return False
         due = self._answered.get(feed, now) + REQUEST_PAUSE
         if feed in self._answered and now < due:
-            self._rates.close(feed, due)
+            self.gate.close(feed, due)
             return False
         self._answered[feed] = now
         if before is not None and before.facts.state == ASKED and self.root.public_key > feed:
@@ -358,14 +358,14 @@ class Provider(Switch):
         elif state == OVER:
             self._events.append(Event("over", client))
             self._leave_routes(contract, now)
-            self._rates.open(client, now)  # it may have requested another contract
+            self.gate.open(client, now)  # it may have requested another contract
 
     def on_over(self, contract: Contract, now: int) -> None:
         """See BaseParty."""
         self._forget_reach(contract, now)
         self._leave_routes(contract, now)
         self.contracts.remove(contract)
-        self._rates.open(contract.other, now)
+        self.gate.open(contract.other, now)
 
     def _load(self, now: int) -> None:
         for name, value in self._store.records("contract ").items():
@@ -383,7 +383,7 @@ class Provider(Switch):
         controls = [contract.facts.other_control for contract in self.contracts.values()]
         for feed in (*self.followed, *controls):
             if feed is not None:
-                self._rates.open(feed, now)
+                self.gate.open(feed, now)
         self._schedule_update(now)
         self.contracts.update(now)
 
