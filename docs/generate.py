@@ -18,7 +18,6 @@ from types import ModuleType
 from typing import Any
 
 from forwarder import forwarder as core
-from forwarder.feedcache import items
 from forwarder.feedcache.cache import FeedStore
 from forwarder.feedcache.fork import Fork
 from forwarder.feedcache.items import open_item
@@ -41,6 +40,7 @@ from forwarder.wire import feed as feeds
 from forwarder.wire import hello as hellos
 from forwarder.wire import lp, name, packet
 from forwarder.wire.tlv import elements, read_nni
+from ssb import work
 from ssb.keys import Identity
 from testbed.verify.kit.story import Step
 from testbed.verify.push.family import PUSH
@@ -395,7 +395,7 @@ _CONSTANTS: list[tuple[ModuleType | type, str, Callable[[int], str], str]] = [
     (upstreams, "_BELIEVED", _ns, "an upstream's First, and a silence about the past"),
     (upstreams, "_MOST_REACH", str, "items under way: some 10 MB"),
     (feeds, "LAST_ITEM", _power, "one more can still be counted"),
-    (items, "_REMEMBERED", str, "genuine items that a process knows"),
+    (work, "REMEMBERED", str, "genuine items that a process knows"),
     (packet, "SENT_HOP_LIMIT", str, "more hops than a path has"),
     (estimates.Window, "SMALLEST", str, "with one item alone there is no gap to see a loss by"),
     (pacing, "_ACTIVE", _ns, "a stream shares a link this long after its last packet"),
