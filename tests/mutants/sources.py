@@ -7,7 +7,7 @@ from forwarder.lli.downstreams import Downstreams
 from forwarder.lli.entry import FeedEntry
 from forwarder.lli.neighbours import Neighbour, Neighbours, News
 from forwarder.lli.producer import Producer
-from forwarder.lli.table import FeedTable
+from forwarder.lli.table import FeedTable, Verdict
 from forwarder.lli.upstream import Lli, Upstream
 from forwarder.lli.upstreams import Upstreams
 from forwarder.wire.evidence import Evidence
@@ -102,6 +102,7 @@ SOURCE_MUTANTS: Mutants = {
         instead(Upstream, "cancel", _answer_of_another),
         instead(Neighbours, "on_hello", _late_replies_unmeasured),
     ),
+    "stored items not taken in": (Patch(FeedTable, "on_stored", returns(Verdict.FOREIGN)),),
     "rest of a lifetime renewed": (instead(Upstream, "want", _any_lease_whole),),
     "changes not followed": (Patch(Upstreams, "recheck", returns(None)),),
     "the next hop is not left": (Patch(Upstreams, "leave", returns(None)),),
