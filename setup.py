@@ -33,6 +33,7 @@ STRATEGIES = {
 """On the way of every packet."""
 EMULATOR = modules("topologies/emulator/**/*.py", "topologies/pipe.py")
 CAPTURES = {"captures/formats/pcapng.py", "captures/layers/frames.py"}
+SIMULATION = modules("testbed/verify/push/world/*.py") | {"testbed/verify/soak/applications.py"}
 SIGNED = {"ssb/bipf.py", "ssb/canonical.py"}
 """The formats in which Scuttlebutt's messages are signed."""
 
@@ -41,6 +42,7 @@ COMPILED = sorted(
     | FORWARDER
     | STRATEGIES
     | EMULATOR
+    | SIMULATION
     | CAPTURES
     | SIGNED
 )

@@ -1,10 +1,9 @@
 """Running one layering of a scenario in the emulator."""
 
-import gc
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
@@ -25,7 +24,7 @@ from testbed.experiment.files import (
     write_secrets,
 )
 from testbed.experiment.live import LiveRun, Script, State, check_node, state_of
-from testbed.experiment.workers import report, work_off
+from testbed.experiment.workers import rare_collections, report, work_off
 from testbed.hosts.context import build
 from testbed.layerings.nodes.node import AppState, Node, ReroutableNode, StrategyNode, report_of, sample
 from testbed.layerings.nodes.workload import Workload
@@ -243,7 +242,7 @@ def run(
         (directory / CAPTURE).open("wb") as file,
         (directory / COUNTERS).open("w") as counters,
         cached_signatures(),
-        _rare_collections(),
+        rare_collections(),
     ):
         capture = pcapng.Writer(file, capture_interfaces(scenario.network), application="feednet")
         emulation = Emulation(scenario, layering, load, capture=capture)
@@ -274,17 +273,6 @@ def run(
             for name, each in emulation.processors.items()
         },
     }
-
-
-@contextmanager
-def _rare_collections() -> Iterator[None]:
-    """Look for cyclic garbage a hundredth as often: there is hardly any, and looking takes 5 % of a run."""
-    before = gc.get_threshold()
-    gc.set_threshold(100 * before[0], *before[1:])
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
 
 
 class _Task(NamedTuple):

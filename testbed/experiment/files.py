@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from pydantic_core import to_json
+
 from base.files import write_whole
 from base.key_log import Secret, to_lines
 from captures.formats import pcapng
@@ -36,12 +38,9 @@ RESULT = "result.json"
 """The result of a run in a box; becomes part of the manifest."""
 
 
-_encode = json.JSONEncoder(separators=(",", ":")).encode  # json.dumps would make another each time
-
-
 def line_of(row: dict[str, Any]) -> str:
     """Return a row as a JSON line."""
-    return _encode(row) + "\n"
+    return to_json(row).decode() + "\n"  # a fifth of the time of json's
 
 
 def write_rows(path: Path, rows: list[dict[str, Any]]) -> None:

@@ -239,7 +239,7 @@ class RoutesNode(Protocol):
 
 def sample(node: Node, now: int) -> dict[str, Any]:
     """Return the state and the counters of a node, as a row of counters.jsonl."""
-    state = {kind: held._asdict() for kind, held in node.held().items()}
+    state = {kind: {"entries": entries, "bytes": size} for kind, (entries, size) in node.held().items()}
     return {"time": now, "node": node.name, "state": state} | node.counters()
 
 

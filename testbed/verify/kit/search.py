@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from testbed.experiment.workers import work_off, work_off_on_spark
+from testbed.experiment.workers import rare_collections, work_off, work_off_on_spark
 from testbed.verify.kit.family import Family
 
 _BATCH = 50
@@ -54,7 +54,8 @@ def play_seeds(seeds: Sequence[int], family: Family[Any]) -> SearchResult:
     result = SearchResult()
     for seed in seeds:
         story = family.make(seed)
-        outcome = family.play(story)
+        with rare_collections():
+            outcome = family.play(story)
         result.seeds += 1
         result.coverage += outcome.coverage
         result.stories += Counter(outcome.coverage.keys())

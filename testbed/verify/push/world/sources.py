@@ -112,7 +112,7 @@ class Sources:
         """Check an item that a node sends. Raises Violation."""
         feeds = self._places[node].host.forwarder.feeds
         entry = next((entry for entry in feeds or () if entry.feed == frame.feed), None)
-        if entry is not None and entry.is_wanted(frame.seq):
+        if entry is not None and entry.item(frame.seq) is None and entry.is_wanted(frame.seq):
             raise Violation("given", node, f"sends item {frame.seq}, and goes on waiting for it")
 
     def changed(self, now: int) -> None:
