@@ -47,8 +47,7 @@ class InterestPipeline:
             return
         nonce = interest.nonce or 0
         token = None if header is None else header.pit_token
-        # An item may have been in the feeds' cache for long: it does not count as fresh.
-        if feeds is not None and len(feeds.store) and not interest.must_be_fresh:
+        if feeds is not None and len(feeds.store) and not interest.must_be_fresh:  # an item may be old
             item = feeds.find(interest.name)
             if item is not None:
                 tables.counters.cs_hits += 1

@@ -7,8 +7,8 @@ or have done so within the last STALE_NS.
 3. While an entry lives, its evidence never gets worse.
 4. No next hop is forgotten: a node without a source, once it has asked all next hops, has each of them asked,
 or knows it for one that refuses or keeps silent.
-5. No item is given away and waited for: a node that sends one has it, or its neighbour, which will not send
-it back, would be wrong to think so.
+5. No item is given away and waited for, at a node that repairs: its neighbour, which will not send the item
+back, would be wrong to think that the node has it.
 
 An upstream counts until the neighbour restarts, or forgets an unfollowed feed. Its offers are then void, as
 its next answer shows.
@@ -111,7 +111,9 @@ class Sources:
     def gave(self, node: str, frame: Frame) -> None:
         """Check an item that a node sends. Raises Violation."""
         feeds = self._places[node].host.forwarder.feeds
-        entry = next((entry for entry in feeds or () if entry.feed == frame.feed), None)
+        if feeds is None or not feeds._repairs:
+            return  # it passes on what it asks for again
+        entry = next((entry for entry in feeds if entry.feed == frame.feed), None)
         if entry is not None and entry.item(frame.seq) is None and entry.is_wanted(frame.seq):
             raise Violation("given", node, f"sends item {frame.seq}, and goes on waiting for it")
 
