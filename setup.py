@@ -1,5 +1,5 @@
 """The optional compiled build: `FEEDNET_COMPILE=1 pip install .` makes the forwarder, and what a frame meets
-in the emulator, a C extension, by mypyc.
+in the emulator and in `feednet simulate`, a C extension, by mypyc.
 
 Without that variable the package is pure Python, and an editable install is so always: a compiled module
 shadows its source. All else about the package stands in pyproject.toml. A compiled build is made in a
@@ -33,7 +33,11 @@ STRATEGIES = {
 """On the way of every packet."""
 EMULATOR = modules("topologies/emulator/**/*.py", "topologies/pipe.py")
 CAPTURES = {"captures/formats/pcapng.py", "captures/layers/frames.py"}
-SIMULATION = modules("testbed/verify/push/world/*.py") | {"testbed/verify/soak/applications.py"}
+SIMULATION = modules("testbed/verify/push/world/*.py") | {
+    "testbed/verify/classic/applications.py",
+    "testbed/verify/soak/applications.py",
+}
+"""The world of `feednet simulate`, and all classes that inherit from its own."""
 SIGNED = {"ssb/bipf.py", "ssb/canonical.py"}
 """The formats in which Scuttlebutt's messages are signed."""
 

@@ -63,8 +63,8 @@ class StepRunner:
                 self._restart(places[node], bool(signalled))
             case "renew", (str(a), str(b)) if (a, b) in wires:
                 self._renew(places[a], b)
-            case "ask", (str(node), str(application), str(prefix), *rest):
-                if self._beside.ask(node, application, prefix, tuple(rest)):
+            case "ask", (str(node), str(application), str(prefix), *_):
+                if self._beside.ask(node, application, prefix, what[3:]):
                     self._prod(places[node])
             case "inject", (str(a), str(b), str(kind), int(salt)) if (a, b) in wires:
                 self._inject(wires[a, b], kind, salt)
