@@ -45,7 +45,13 @@ def test_a_compiled_wheel_has_the_core_compiled_and_what_is_open_to_users_not() 
     compiled = compiled_by("bdist_wheel", FEEDNET_COMPILE="1")
     sources = {path.relative_to(ROOT).as_posix() for path in (ROOT / "forwarder").rglob("*.py")}
     rooms = {path.split("/")[0] for path in compiled - sources}
-    assert rooms == {"base", "topologies", "captures", "ssb"}  # the emulator, and the signed formats
+    assert rooms == {
+        "base",
+        "topologies",
+        "captures",
+        "ssb",
+        "testbed",
+    }  # emulator, signed formats, simulation
     for path in sources - compiled:
         assert path.endswith("__init__.py") or path.startswith(PLAIN)
 
