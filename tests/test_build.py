@@ -51,7 +51,7 @@ def test_a_compiled_wheel_has_the_core_compiled_and_what_is_open_to_users_not() 
         "captures",
         "ssb",
         "testbed",
-    }  # emulator, signed formats, simulation
+    }  # emulator, formats, simulation
     for path in sources - compiled:
         assert path.endswith("__init__.py") or path.startswith(PLAIN)
 
