@@ -27,6 +27,8 @@ class Memory(NamedTuple):
     refusals: dict[int, int]
     nonces: tuple[int, ...]
     last_face: int | None
+    gone: tuple[int, int] | None
+    gone_until: int
 
 
 class FeedEntry:
@@ -167,7 +169,8 @@ class FeedEntry:
 
     def memory(self) -> Memory:
         """Return the findings that a later entry of this feed starts with."""
-        return Memory(self.evidence, self.muted, self.turn, self.refusals, self.nonces, self.last_face)
+        gone = self.gone, self.gone_until
+        return Memory(self.evidence, self.muted, self.turn, self.refusals, self.nonces, self.last_face, *gone)
 
     def remember(self, before: Memory) -> None:
         """Take over the findings of an earlier entry of this feed."""
@@ -177,6 +180,7 @@ class FeedEntry:
         self.refusals = before.refusals
         self.nonces = before.nonces
         self.last_face = before.last_face
+        self.gone, self.gone_until = before.gone, before.gone_until
 
     def forget(self, face: int) -> None:
         """Drop all state about a face that has gone."""

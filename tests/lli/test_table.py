@@ -496,6 +496,21 @@ def test_the_past_of_a_camera_alone_is_said_to_be_gone() -> None:
     assert any(line.startswith("2 idle ") and line.endswith(" first 20") for line in relay.idle)
 
 
+def test_what_is_gone_is_remembered_for_a_while_after_the_last_downstream() -> None:
+    """An application that reads on behind a gap, or begins again, does not set off the whole search again."""
+    relay = Relay()
+    relay.core.fib.add(LOGS, C, cost=10)
+    relay.lli(A, 1, 30, lifetime_ms=90_000)
+    relay.give(UP, idle(24, 30, first=20, evidence=SOURCE))
+    relay.wait(20_000 * MS)
+    assert relay.entry().gone == (1, 19)
+    relay.lli(A, 20, 0)
+    assert relay.core.pit_entries() == 0
+    relay.lli(A, 1, 30, lifetime_ms=90_000)
+    sent = relay.give(UP, idle(24, 30, first=20, evidence=SOURCE)) + relay.wait(20_000 * MS)
+    assert {line for line in sent if "interest" in line} == {"4 interest 1"}
+
+
 # An upstream that cannot push.
 
 
