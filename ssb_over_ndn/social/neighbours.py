@@ -31,6 +31,8 @@ class Terms(NamedTuple):
         spreads: whether nodes that serve neighbours flood attachments; each of them serves every attached
             user then: it inspects all logs, and has a path to every user.
         keeps: whether logs are stored and served, not only inspected; always those of this node's users.
+        neighbour_hops: depth of the graph of a forwarder with a log of its own, by which it follows all who
+            are attached at its neighbours; 0 without such a log.
     """
 
     hops: int
@@ -38,6 +40,7 @@ class Terms(NamedTuple):
     serves_neighbours: bool
     spreads: bool = False
     keeps: bool = True
+    neighbour_hops: int = 0
 
 
 class Surroundings(Protocol):
@@ -90,6 +93,7 @@ class Neighbours:
         counters: errors, by a word each.
         outputs: list for hellos.
         on_users: called with the time when served users have changed, ns.
+        on_neighbour: called with a user who is attached at a neighbour now, and the time, ns.
         on_generation: called with the time when a neighbour has another generation, ns.
         start: when hellos begin, ns.
 
@@ -108,6 +112,7 @@ class Neighbours:
         counters: Counter[str],
         outputs: list[bytes],
         on_users: Callable[[int], None],
+        on_neighbour: Callable[[str, int], None],
         on_generation: Callable[[int], None],
         start: int,
     ) -> None:
@@ -121,6 +126,7 @@ class Neighbours:
         self._counters = counters
         self._outputs = outputs
         self._on_users = on_users
+        self._on_neighbour = on_neighbour
         self._on_generation = on_generation
         self._places: dict[str, _Place] = {}
         self._neighbours: dict[int, _Neighbour] = {}
@@ -215,7 +221,8 @@ class Neighbours:
             self._surroundings.reconsider(face)
             self._on_generation(now)
         neighbour.until = now + self._lasts
-        if not self._terms.serves_neighbours and not self._terms.spreads:
+        terms = self._terms
+        if not terms.serves_neighbours and not terms.spreads and not terms.neighbour_hops:
             neighbour.users = {each.user: None for each in hello.attachments[:MOST_USERS_OF_FACE]}
             return
         is_new = False
@@ -254,6 +261,8 @@ class Neighbours:
         if place is None and self._terms.serves_neighbours:
             self._community.attach(user, self._terms.hops)
             self._on_users(now)
+        if place is None and self._terms.neighbour_hops:
+            self._on_neighbour(user, now)
         return True
 
     def _detach(self, user: str, face: int) -> None:
