@@ -133,12 +133,7 @@ class Keeper:
         self._given: Counter[str] = Counter()  # author -> the last message that the application has
         self._now = start
         self._events: list[Event] = []
-        for home in homes:
-            self._serve_home(home, start)
-        for author, messages in held.items():
-            if author not in self._homes:
-                for message in messages:
-                    self.replicas.append(log_name(author), parse_data(message_packet(message)))
+        self._open(start)
 
     # Queries of the strategy
 
@@ -245,6 +240,15 @@ class Keeper:
             self._retry_refused(now)
 
     # Users of this node
+
+    def _open(self, start: int) -> None:
+        """Serve the logs of users, and store again what is held of others."""
+        for home in self._homes.values():
+            self._serve_home(home, start)
+        for author, messages in self._held.items():
+            if author not in self._homes:
+                for message in messages:
+                    self.replicas.append(log_name(author), parse_data(message_packet(message)))
 
     def _serve_home(self, home: Home, start: int) -> None:
         """Serve the log of a user of this node, from its stored items on."""
