@@ -17,8 +17,6 @@ from forwarder.wire.feed import split_item
 from forwarder.wire.lp import open_interest
 from forwarder.wire.packet import Interest, parse_data
 from ssb.application import Event, Plan
-from ssb.generate import FIRST_TIMESTAMP
-from ssb.graph import CONTACT
 from ssb.keys import Identity
 from ssb.message import InvalidMessage, Message
 from ssb_over_ndn.following.subscriptions import Subscription, Subscriptions
@@ -28,6 +26,7 @@ from ssb_over_ndn.serving.servers import Servers
 from ssb_over_ndn.social.community import Community
 from ssb_over_ndn.social.hello import HELLO
 from ssb_over_ndn.social.neighbours import PLACE_BYTES, SOON, Neighbours, Surroundings, Terms
+from ssb_over_ndn.social.own_log import OwnLog
 from ssb_over_ndn.social.replicas import Replicas
 
 MOST_FEEDS: Final = 10_000
@@ -44,13 +43,11 @@ class Home(NamedTuple):
         identity: the user's.
         messages: the log from its first message.
         times: when each is published, ns, ascending.
-        is_forwarder: the user is the forwarder itself, which follows its neighbours in this log.
     """
 
     identity: Identity
     messages: Sequence[Message]
     times: Sequence[int]
-    is_forwarder: bool = False
 
 
 class Keeper:
@@ -65,7 +62,7 @@ class Keeper:
         plan: when the node's user follows `follows`; None without a user.
         follows: the feeds that the application reads, by their authors' references.
         held: messages stored at the start, by author.
-        written: called with each message that the forwarder itself writes.
+        own_log: of the forwarder itself, which is among `homes`; None if it follows nobody.
         start, stop: when the keeper works, ns.
 
     Attributes:
@@ -84,7 +81,7 @@ class Keeper:
         plan: Plan | None = None,
         follows: Sequence[str] = (),
         held: Mapping[str, Sequence[Message]] = {},
-        written: Callable[[Message], None] | None = None,
+        own_log: OwnLog | None = None,
         start: int,
         stop: int,
         most_feeds: int = MOST_FEEDS,
@@ -98,11 +95,7 @@ class Keeper:
         self._subscribe = subscribe
         self._surroundings = surroundings
         self._follows = dict.fromkeys(follows)
-        self._held = held
-        self._written = written
-        self._forwarder = next((home for home in homes if home.is_forwarder), None)
-        self._log = [*self._forwarder.messages] if self._forwarder is not None else []
-        self._followed = {message.content["contact"] for message in self._log}  # type: ignore[index]
+        self._held, self._own_log = held, own_log
         self._stop: int | None = stop
         self._servers: Servers[bytes] = Servers()
         self._unpublished: dict[str, deque[tuple[int, Message]]] = {}
@@ -119,7 +112,6 @@ class Keeper:
             self.counters,
             self._outputs,
             self._schedule_review,
-            self._follow_neighbour,
             self._schedule_again,
             start,
         )
@@ -133,7 +125,11 @@ class Keeper:
         self._given: Counter[str] = Counter()  # author -> the last message that the application has
         self._now = start
         self._events: list[Event] = []
-        self._open(start)
+        for home in homes:
+            self._serve_home(home, start)
+        for author in sorted(held.keys() - self._homes.keys()):
+            for message in held[author]:
+                self.replicas.append(log_name(author), parse_data(message_packet(message)))
 
     # Queries of the strategy
 
@@ -179,7 +175,10 @@ class Keeper:
         if interest is None:
             self._subscriptions.receive(packet, now)
         elif interest.name.startswith(HELLO):
-            self._neighbours.on_hello(packet, now)
+            for user in self._neighbours.on_hello(packet, now):
+                message = None if self._own_log is None else self._own_log.follow(user)
+                if message is not None:
+                    self._publish(message.author, message, now)
         else:
             self._serve(interest, now)
         self._store_received(now)
@@ -241,19 +240,11 @@ class Keeper:
 
     # Users of this node
 
-    def _open(self, start: int) -> None:
-        """Serve the logs of users, and store again what is held of others."""
-        for home in self._homes.values():
-            self._serve_home(home, start)
-        for author, messages in self._held.items():
-            if author not in self._homes:
-                for message in messages:
-                    self.replicas.append(log_name(author), parse_data(message_packet(message)))
-
     def _serve_home(self, home: Home, start: int) -> None:
         """Serve the log of a user of this node, from its stored items on."""
         author, feed = home.identity.ref, log_name(home.identity.ref)
-        self.community.attach(author, self._terms.neighbour_hops if home.is_forwarder else self._terms.hops)
+        is_own = self._own_log is not None and author == self._own_log.identity.ref
+        self.community.attach(author, self._terms.neighbour_hops if is_own else self._terms.hops)
         log = self.replicas.open(feed)
         self.community.take_changes()
         before = len(self._held.get(author, ()))
@@ -264,20 +255,6 @@ class Keeper:
         self._due.set(author, home.times[before] if before < len(home.times) else None)
         self._servers.add(feed, FeedServer(feed, log.get, lambda: log.tip, oldest=lambda: log.oldest))
         self._review_at = start
-
-    def _follow_neighbour(self, user: str, now: int) -> None:
-        """State in the forwarder's log that it follows a user at a neighbour. It never takes that back: who
-        carries logs between places has to hold them after it has left one.
-        """
-        if self._forwarder is None or self._written is None or user in self._followed:
-            return
-        self._followed.add(user)
-        identity, tip = self._forwarder.identity, self._log[-1] if self._log else None
-        content = {"type": CONTACT, "contact": user, "following": True}
-        message = Message.create(identity, tip, content, FIRST_TIMESTAMP + len(self._log))
-        self._log.append(message)
-        self._written(message)
-        self._publish(identity.ref, message, now)
 
     def _publish(self, author: str, message: Message, now: int) -> None:
         data = parse_data(message_packet(message))

@@ -93,7 +93,6 @@ class Neighbours:
         counters: errors, by a word each.
         outputs: list for hellos.
         on_users: called with the time when served users have changed, ns.
-        on_neighbour: called with a user who is attached at a neighbour now, and the time, ns.
         on_generation: called with the time when a neighbour has another generation, ns.
         start: when hellos begin, ns.
 
@@ -112,7 +111,6 @@ class Neighbours:
         counters: Counter[str],
         outputs: list[bytes],
         on_users: Callable[[int], None],
-        on_neighbour: Callable[[str, int], None],
         on_generation: Callable[[int], None],
         start: int,
     ) -> None:
@@ -126,7 +124,6 @@ class Neighbours:
         self._counters = counters
         self._outputs = outputs
         self._on_users = on_users
-        self._on_neighbour = on_neighbour
         self._on_generation = on_generation
         self._places: dict[str, _Place] = {}
         self._neighbours: dict[int, _Neighbour] = {}
@@ -201,17 +198,17 @@ class Neighbours:
             hello = Hello(self.generation, tuple(attachments[begin : begin + MOST_ATTACHMENTS]))
             self._outputs.append(make_hello(hello, self._rng.getrandbits(32)))
 
-    def on_hello(self, packet: bytes, now: int) -> None:
-        """Process a neighbour's hello."""
+    def on_hello(self, packet: bytes, now: int) -> list[str]:
+        """Process a neighbour's hello; return the users whose attachments are new in it."""
         try:
             header = parse_lp(packet)
             hello = read_hello(parse_interest(header.fragment))
         except MalformedPacket:
             self._counters["hellos"] += 1
-            return
+            return []
         face = header.incoming_face
         if self.hello_at is None or face is None or face not in self._surroundings.faces:
-            return
+            return []
         if face not in self._neighbours:
             self._neighbours[face] = _Neighbour()
             self._spread.clear()  # a new neighbour has none of them
@@ -224,16 +221,15 @@ class Neighbours:
         terms = self._terms
         if not terms.serves_neighbours and not terms.spreads and not terms.neighbour_hops:
             neighbour.users = {each.user: None for each in hello.attachments[:MOST_USERS_OF_FACE]}
-            return
-        is_new = False
-        for each in hello.attachments:
-            is_new |= self._attach(face, each, now)
+            return []
+        new = [each.user for each in hello.attachments if self._attach(face, each, now)]
         if not self._terms.spreads and not hello.attachments:  # many attachments are in several hellos
             for user in list(neighbour.users):
                 self._detach(user, face)
             self._on_users(now)
-        elif is_new:
+        elif new:
             self.hello_at = min(self.hello_at, now + SOON)
+        return new
 
     def _attach(self, face: int, attachment: Attachment, now: int) -> bool:
         """Attach a user at a neighbour, or renew the attachment; return whether it is new."""
@@ -261,8 +257,6 @@ class Neighbours:
         if place is None and self._terms.serves_neighbours:
             self._community.attach(user, self._terms.hops)
             self._on_users(now)
-        if place is None and self._terms.neighbour_hops:
-            self._on_neighbour(user, now)
         return True
 
     def _detach(self, user: str, face: int) -> None:

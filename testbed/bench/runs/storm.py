@@ -90,14 +90,16 @@ def measure(seed: int, changes: Mapping[str, Any]) -> Storm:
     latencies.sort()
     sent = sum(row.get("attack_bytes", 0) for row in counted.values())
     brought = sum(row.get("attack_brought", 0) for row in counted.values())
-    early = wanted.keys() - {*_LATE}
+    early, late = (
+        100 * sum(came[each] for each in who) / sum(wanted[each] for each in who)
+        for who in (wanted.keys() - {*_LATE}, _LATE)
+    )
     return Storm(
         latencies[int(0.99 * len(latencies))],
-        *(
-            100 * sum(came[each] for each in who) / sum(wanted[each] for each in who)
-            for who in (early, _LATE)
-        ),
-        *peak,
+        early,
+        late,
+        peak.entries,
+        peak.bytes,
         counted[_ROUTER].get("feeds_nacks_out", 0),
         brought / sent if sent else 0.0,
     )

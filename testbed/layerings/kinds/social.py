@@ -25,6 +25,7 @@ from ssb_over_ndn.social.flood import SocialFlood
 from ssb_over_ndn.social.hello import HELLO
 from ssb_over_ndn.social.keeper import Home, Keeper
 from ssb_over_ndn.social.neighbours import Terms
+from ssb_over_ndn.social.own_log import OwnLog
 from ssb_over_ndn.social.receivers import SocialRouting, receiver_hint
 from testbed.layerings.nodes.ndn_node import FollowParameters, NdnLayering, NdnNode
 from testbed.layerings.nodes.node import Context, Node, StateSize
@@ -157,10 +158,12 @@ class SocialNode(NdnNode):
         neighbour_hops = parameters.pop("neighbour_hops", 0)
         if sum(interface.node == self.name for interface in context.network.link_ends) < 2:
             neighbour_hops = 0  # nothing goes through here
+        own_log = None
         if neighbour_hops:
-            forwarder_home = _forwarder_home(context)
-            homes.append(forwarder_home)
-            held[forwarder_home.identity.ref] = [*forwarder_home.messages]
+            own = _home_of_forwarder(context)
+            homes.append(own)
+            held[own.identity.ref] = [*own.messages]
+            own_log = OwnLog(own.identity, own.messages, lambda each: self.state.log.append(each.encoded))
         by_receiver = self._social.by_receiver
         terms = Terms(
             parameters.pop("hops"),
@@ -183,7 +186,7 @@ class SocialNode(NdnNode):
             plan=plan,
             follows=[feed.key for feed in workload.follows.get(self.name, ())],
             held=held,
-            written=lambda message: self.state.log.append(message.encoded),
+            own_log=own_log,
             start=max(context.start, context.since or 0),
             stop=context.stop,
         )
@@ -242,12 +245,12 @@ def homes_of(context: Context) -> list[Home]:
     return homes
 
 
-def _forwarder_home(context: Context) -> Home:
+def _home_of_forwarder(context: Context) -> Home:
     """Return the forwarder of a node as a user: its log is what it has written before a restart."""
     seed = hashlib.sha256(f"forwarder {context.seed} {context.name}".encode()).digest()
     messages = [Message.from_text(text) for text in context.state.log]
     times = [context.start] * len(messages)
-    return Home(Identity.from_seed(seed), messages, times, is_forwarder=True)
+    return Home(Identity.from_seed(seed), messages, times)
 
 
 def _contacts(feed: Feed) -> set[str]:
