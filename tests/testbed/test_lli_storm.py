@@ -6,7 +6,7 @@ import pytest
 
 from testbed.bench.runs.storm import CASES, Storm, measure
 from testbed.errors import UserError
-from testbed.layerings.kinds.storm import HostileNode
+from testbed.layerings.kinds.lli import HostileNode
 from testbed.scenario.reader import load
 
 

@@ -18,7 +18,7 @@ from ssb_over_ndn.layerings.lli import LliSubscription
 from ssb_over_ndn.layerings.lookahead import Lookahead
 from ssb_over_ndn.naming import extend_prefix, notify_prefix, sync_prefix
 from ssb_over_ndn.serving.server import Announcer
-from testbed.layerings.kinds.storm import LliParameters, StormParameters, storm_node
+from testbed.layerings.kinds.lli import LliParameters, PushParameters, lli_node
 from testbed.layerings.nodes.ndn_node import FollowParameters, Multicast, NdnLayering
 
 _HOUR_MS = 3_600_000
@@ -218,7 +218,7 @@ NDN_LAYERINGS: dict[str, NdnLayering] = {
         _log_announcer,
         multicast=Multicast(extend_prefix, among_all=True),
     ),
-    "lli": _lli("SSB over NDN with controlled push", Recovery.IN_NETWORK, StormParameters, node=storm_node),
+    "lli": _lli("SSB over NDN with controlled push", Recovery.IN_NETWORK, PushParameters, node=lli_node),
     "lli-go-back-n": _lli("Controlled push, repaired end to end by go-back-N", Recovery.GO_BACK_N),
     "lli-selective": _lli("Controlled push, repaired end to end item by item", Recovery.SELECTIVE),
 }

@@ -1,14 +1,13 @@
-"""Controlled push beside hostile neighbours, who ask for what no honest node asks for."""
+"""Hostile neighbours of controlled push, who ask for what no honest node asks for."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterator
 from itertools import cycle
 from random import Random
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from pydantic import Field, field_validator
 
-from base.endpoint import Address, Program
+from base.endpoint import Address
 from base.passive import PassiveEndpoint
 from base.units import MS
 from forwarder.wire.feed import feed_name, item_name
@@ -17,26 +16,16 @@ from forwarder.wire.lp import parse_lp
 from forwarder.wire.packet import make_interest
 from forwarder.wire.tlv import MalformedPacket
 from ssb_over_ndn.naming import LOGS, log_name
-from testbed.layerings.nodes.ndn_node import FollowParameters, NdnLayering, NdnNode
 from testbed.layerings.nodes.node import Context, Parameters
 from topologies.ranges import expand_ranges
 
 Attack = Literal["none", "unknown", "idle", "rewind", "spoof"]
-"""How neighbours attack; `LliParameters.attack` explains each value."""
+"""How neighbours attack; `HostileParameters.attack` explains each value."""
 
 _ENDLESS_MS: Final = 1 << 40
 """An InterestLifetime of 35 years."""
 _MANY: Final = 1 << 32
 """A credit that no cache can fill."""
-
-
-class LliParameters(FollowParameters):
-    """Parameters of controlled push."""
-
-    credit: int = Field(default=0, ge=0, le=1 << 32)
-    """Items that may be under way to a subscriber, or wait for its application; 0: it adapts."""
-    lifetime_ms: int = Field(default=60_000, ge=100, le=86_400_000)
-    """How long a long-lived Interest lasts."""
 
 
 class HostileParameters(Parameters):
@@ -60,45 +49,6 @@ class HostileParameters(Parameters):
     @classmethod
     def _expanded(cls, names: list[str]) -> list[str]:
         return list(expand_ranges(names))
-
-
-class StormParameters(LliParameters, HostileParameters):
-    """Parameters of `lli`, with those of hostile neighbours."""
-
-
-class StormNode(NdnNode):
-    """A node that may have hostile neighbours.
-
-    Args:
-        context: see Context.
-        layering: see NdnNode.
-    """
-
-    def __init__(self, context: Context, layering: NdnLayering) -> None:
-        self.threat = HostileParameters(**_part(context, HostileParameters))
-        super().__init__(replace(context, parameters=_part(context, LliParameters)), layering)
-        faces = self.host.forwarder.faces
-        for peer, face in self._face_toward.items():
-            faces[face].is_proven = not (self.threat.checks_addresses and peer in self.threat.hostile)
-
-
-class HostileNode(StormNode):
-    """A hostile node: its forwarder has no links, as the attacker has them."""
-
-    def __init__(self, context: Context, layering: NdnLayering) -> None:
-        super().__init__(context, layering)
-        ports = {port: each for program in self.programs for port, each in program.ports.items()}
-        self.attacker = Attacker(self.threat, context, list(ports))
-        self.programs = [Program(self.attacker, ports)]
-
-    def counters(self) -> dict[str, Any]:
-        """Return the forwarder's counters, and the attacker's."""
-        attacker = self.attacker
-        return super().counters() | {
-            "attacks": attacker.attacks,
-            "attack_bytes": attacker.sent,
-            "attack_brought": attacker.brought,
-        }
 
 
 class Attacker(PassiveEndpoint):
@@ -175,13 +125,3 @@ class Attacker(PassiveEndpoint):
     def _send(self, port: int, frame: bytes) -> None:
         self.sent += len(frame)
         self.outputs.append((port, frame, None))
-
-
-def storm_node(context: Context, layering: NdnLayering) -> NdnNode:
-    """Return a node of `lli`, hostile or not."""
-    kind = HostileNode if context.name in context.parameters["hostile"] else StormNode
-    return kind(context, layering)
-
-
-def _part(context: Context, table: type[Parameters]) -> Mapping[str, Any]:
-    return {name: context.parameters[name] for name in table.model_fields}
