@@ -55,6 +55,8 @@ def complete(scenario: Scenario, following: str | int | None, wanted: Sequence[O
     _check_hub(whole)
     _check_tiny_isp(whole)
     _check_lli(whole)
+    if "broker" in whole.layerings:
+        _check_broker(whole)
     for node, forwarder in whole.other_forwarders.items():
         if whole.roles[node] != "forwarder":
             said = f"nodes.{node}.forwarder: {node!r} is a {whole.roles[node]}, and {forwarder} only forwards"
@@ -164,6 +166,18 @@ def _check_tiny_isp(scenario: Scenario) -> None:
         said = f"tiny-isp.hostile: {attack} takes two clients, which subscribe to each other"
         raise InvalidScenario(said, (*place, "hostile"), (*place, "attack"))
     _check_attack(scenario, "tiny-isp", hostile, ("attack", "attack_ms"))
+
+
+def _check_broker(scenario: Scenario) -> None:
+    """Check that the broker has a node."""
+    from testbed.layerings.kinds.broker import broker_of
+
+    at = scenario.layering_parameters("broker").model_dump()["at"]
+    try:
+        broker_of(scenario.network, {*scenario.sources, *scenario.subscribers}, at)
+    except UserError as error:
+        where = ("parameters", "broker", "at"), ("publishers",), ("subscribers",)
+        raise InvalidScenario(str(error), *where) from None
 
 
 def _check_lli(scenario: Scenario) -> None:

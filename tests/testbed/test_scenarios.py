@@ -28,7 +28,7 @@ FEW = {
     "flash-crowd": ("pull", "poll", "lli", "ssb"),
     "flat-ids": ("poll", "lli", "link"),
     "gateways": ("lli", "pull", "ssb"),
-    "geant-news": ("poll", "sync", "lli", "ssb", "ebt", "hub"),
+    "geant-news": ("poll", "sync", "lli", "ssb", "ebt", "hub", "broker"),
     "hot-author": RUNGS,
     "intermittent": RUNGS,
     "isp-city": ("tiny-isp", "tiny-pub", "ssb"),
@@ -46,7 +46,7 @@ FEW = {
     "social-fetch": ("ndn", "ndn-over-ssb"),
     "testbed-pubsub": ("pull", "poll", "notify", "sync", "lli"),
     "two-isps": ("tiny-isp", "tiny", "ssb"),
-    "uplink": ("lli", "persistent", "poll", "pull", "sync-log", "ssb", "ebt", "hub"),
+    "uplink": ("lli", "persistent", "poll", "pull", "sync-log", "ssb", "ebt", "hub", "broker"),
     "village": ("ssb", "poll", "lli", "ssb-aware-poll", "ssb-aware"),
 }
 """The layerings of scenarios that do not compare all that follow feeds over NDN."""
