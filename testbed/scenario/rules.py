@@ -221,6 +221,10 @@ def _check_feeds(scenario: Scenario) -> None:
     if workload.items < feeds:
         said = f"workload.items: {workload.items} items are too few for {feeds} feeds; give each one at least"
         raise InvalidScenario(said, ("workload", "items"), ("workload", "feeds"))
+    if workload.item_bytes is not None and (workload.feed is not None or workload.fetch is not None):
+        other = "feed" if workload.feed is not None else "fetch"
+        said = f"workload.item_bytes: it concerns made feeds; leave it or workload.{other} out"
+        raise InvalidScenario(said, ("workload", "item_bytes"), ("workload", other))
     if workload.follows is not None and workload.follows > feeds:
         said = f"workload.follows: {workload.follows}, but there are only {feeds} feeds; lower it"
         raise InvalidScenario(said, ("workload", "follows"), ("workload", "feeds"))
