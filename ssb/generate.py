@@ -44,23 +44,32 @@ _WORDS = (
 )  # fmt: skip
 
 
+SMALLEST = 400
+"""Bytes of the smallest message whose size can be chosen."""
+
+
 def generate_feed(
-    rng: Random, items: int, identity: Identity | None = None, tip: Message | None = None
+    rng: Random,
+    items: int,
+    identity: Identity | None = None,
+    tip: Message | None = None,
+    size: int | None = None,
 ) -> list[Message]:
     """A signed feed of `items` messages of type post, determined by the state of `rng`.
 
     The author is `identity`, or drawn from `rng`. With a `tip`, a message of that feed, the messages continue
     it, so that two generators make two branches of a forked feed. Text fills each message to its size, to the
-    byte: a post without text has 381 bytes and the digits of its sequence number.
+    byte: a post without text has 381 bytes and the digits of its sequence number. With a `size`, at least
+    SMALLEST, all have that many bytes.
     """
     if identity is None:
         identity = Identity.from_seed(rng.randbytes(32))
     messages: list[Message] = []
     timestamp: float = FIRST_TIMESTAMP if tip is None else tip.timestamp + _draw(rng, GAP_QUANTILES)
     for _ in range(items):
-        size = _draw(rng, SIZE_QUANTILES)
+        drawn = _draw(rng, SIZE_QUANTILES)
         empty = Message.create(identity, tip, {"type": "post", "text": ""}, timestamp)
-        text = _words(rng, size - len(empty.encoded))
+        text = _words(rng, (size or drawn) - len(empty.encoded))
         tip = Message.create(identity, tip, {"type": "post", "text": text}, timestamp)
         messages.append(tip)
         timestamp += _draw(rng, GAP_QUANTILES)

@@ -77,6 +77,7 @@ WORDS = {
     "workload.feeds": Words("feeds", "feeds"),
     "workload.activity_exponent": Words("exponent of the feeds’ activity"),
     "workload.follows": Words("feeds that each subscriber follows", "feeds"),
+    "workload.item_bytes": Words("size of an item’s message", "bytes"),
     "workload.graph.follows": Words("people whom everybody follows who joins", "people"),
     "workload.graph.closure": Words("probability to follow a friend’s friend"),
     "workload.graph.mutual": Words("probability to follow back"),
@@ -140,8 +141,8 @@ PARAMETERS = {
     "interval_ms": Words("time between two calls", "ms"),
     "at": Words("node in the middle"),
     "providers": Words("providers"),
-    "hostile": Words("hostile clients"),
-    "attack": Words("attack of hostile clients"),
+    "hostile": Words("hostile nodes"),
+    "attack": Words("attack of hostile nodes"),
     "attack_ms": Words("longest time between two rounds of the attack", "ms"),
     "round_ms": Words("time between vectors", "ms"),
     "claims_ms": Words("time between claims", "ms"),
@@ -179,6 +180,12 @@ PARAMETERS = {
     "record_ms": Words("lifetime of records", "ms"),
     "hello_ms": Words("time between hellos", "ms"),
     "quota": Words("Interests from a neighbour that are flooded", "Interests/s"),
+    "neighbour_hops": Words("follows to the feeds of a forwarder", "follows"),
+    "aware_percent": Words("forwarders that know controlled push", "%"),
+    "aware_first": Words("forwarders that know it first"),
+    "checks_addresses": Words("check of strangers’ addresses"),
+    "inflight": Words("messages not acknowledged", "messages"),
+    "program": Words("program of the broker"),
 }
 """The parameters of layerings, by name."""
 
@@ -186,6 +193,7 @@ _UNSET = {
     **{f"topology.link.{name}": each.unset for name, each in LINK_PARAMETERS.items() if each.unset},
     "workload.feed": "generated",
     "workload.follows": "all",
+    "workload.item_bytes": "as in a real feed",
     "routing.converge_ms": "never",
     STRATEGY: "best-route",
 }

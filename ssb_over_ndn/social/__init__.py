@@ -11,6 +11,7 @@ There are no routes.
 - :mod:`~ssb_over_ndn.social.community`: users, their graphs, and the feeds on these;
 - :mod:`~ssb_over_ndn.social.replicas`: the logs, and their bounds;
 - :mod:`~ssb_over_ndn.social.keeper`: the application that combines these;
+- :mod:`~ssb_over_ndn.social.own_log`: the log of a forwarder that follows its neighbours;
 - :mod:`~ssb_over_ndn.social.flood`: the strategy `ssb-aware`;
 - :mod:`~ssb_over_ndn.social.receivers`: the strategy `social-routing`, along the receiver's graph.
 """

@@ -26,6 +26,7 @@ from ssb_over_ndn.serving.servers import Servers
 from ssb_over_ndn.social.community import Community
 from ssb_over_ndn.social.hello import HELLO
 from ssb_over_ndn.social.neighbours import PLACE_BYTES, SOON, Neighbours, Surroundings, Terms
+from ssb_over_ndn.social.own_log import OwnLog
 from ssb_over_ndn.social.replicas import Replicas
 
 MOST_FEEDS: Final = 10_000
@@ -61,6 +62,7 @@ class Keeper:
         plan: when the node's user follows `follows`; None without a user.
         follows: the feeds that the application reads, by their authors' references.
         held: messages stored at the start, by author.
+        own_log: of the forwarder itself, which is among `homes`; None if it follows nobody.
         start, stop: when the keeper works, ns.
 
     Attributes:
@@ -79,6 +81,7 @@ class Keeper:
         plan: Plan | None = None,
         follows: Sequence[str] = (),
         held: Mapping[str, Sequence[Message]] = {},
+        own_log: OwnLog | None = None,
         start: int,
         stop: int,
         most_feeds: int = MOST_FEEDS,
@@ -92,7 +95,7 @@ class Keeper:
         self._subscribe = subscribe
         self._surroundings = surroundings
         self._follows = dict.fromkeys(follows)
-        self._held = held
+        self._held, self._own_log = held, own_log
         self._stop: int | None = stop
         self._servers: Servers[bytes] = Servers()
         self._unpublished: dict[str, deque[tuple[int, Message]]] = {}
@@ -124,10 +127,9 @@ class Keeper:
         self._events: list[Event] = []
         for home in homes:
             self._serve_home(home, start)
-        for author, messages in held.items():
-            if author not in self._homes:
-                for message in messages:
-                    self.replicas.append(log_name(author), parse_data(message_packet(message)))
+        for author in sorted(held.keys() - self._homes.keys()):
+            for message in held[author]:
+                self.replicas.append(log_name(author), parse_data(message_packet(message)))
 
     # Queries of the strategy
 
@@ -173,7 +175,10 @@ class Keeper:
         if interest is None:
             self._subscriptions.receive(packet, now)
         elif interest.name.startswith(HELLO):
-            self._neighbours.on_hello(packet, now)
+            for user in self._neighbours.on_hello(packet, now):
+                message = None if self._own_log is None else self._own_log.follow(user)
+                if message is not None:
+                    self._publish(message.author, message, now)
         else:
             self._serve(interest, now)
         self._store_received(now)
@@ -238,7 +243,8 @@ class Keeper:
     def _serve_home(self, home: Home, start: int) -> None:
         """Serve the log of a user of this node, from its stored items on."""
         author, feed = home.identity.ref, log_name(home.identity.ref)
-        self.community.attach(author, self._terms.hops)
+        is_own = self._own_log is not None and author == self._own_log.identity.ref
+        self.community.attach(author, self._terms.neighbour_hops if is_own else self._terms.hops)
         log = self.replicas.open(feed)
         self.community.take_changes()
         before = len(self._held.get(author, ()))

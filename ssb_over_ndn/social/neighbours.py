@@ -31,6 +31,8 @@ class Terms(NamedTuple):
         spreads: whether nodes that serve neighbours flood attachments; each of them serves every attached
             user then: it inspects all logs, and has a path to every user.
         keeps: whether logs are stored and served, not only inspected; always those of this node's users.
+        neighbour_hops: depth of the graph of a forwarder with a log of its own, by which it follows all who
+            are attached at its neighbours; 0 without such a log.
     """
 
     hops: int
@@ -38,6 +40,7 @@ class Terms(NamedTuple):
     serves_neighbours: bool
     spreads: bool = False
     keeps: bool = True
+    neighbour_hops: int = 0
 
 
 class Surroundings(Protocol):
@@ -195,17 +198,17 @@ class Neighbours:
             hello = Hello(self.generation, tuple(attachments[begin : begin + MOST_ATTACHMENTS]))
             self._outputs.append(make_hello(hello, self._rng.getrandbits(32)))
 
-    def on_hello(self, packet: bytes, now: int) -> None:
-        """Process a neighbour's hello."""
+    def on_hello(self, packet: bytes, now: int) -> list[str]:
+        """Process a neighbour's hello; return the users whose attachments are new in it."""
         try:
             header = parse_lp(packet)
             hello = read_hello(parse_interest(header.fragment))
         except MalformedPacket:
             self._counters["hellos"] += 1
-            return
+            return []
         face = header.incoming_face
         if self.hello_at is None or face is None or face not in self._surroundings.faces:
-            return
+            return []
         if face not in self._neighbours:
             self._neighbours[face] = _Neighbour()
             self._spread.clear()  # a new neighbour has none of them
@@ -215,18 +218,18 @@ class Neighbours:
             self._surroundings.reconsider(face)
             self._on_generation(now)
         neighbour.until = now + self._lasts
-        if not self._terms.serves_neighbours and not self._terms.spreads:
+        terms = self._terms
+        if not terms.serves_neighbours and not terms.spreads and not terms.neighbour_hops:
             neighbour.users = {each.user: None for each in hello.attachments[:MOST_USERS_OF_FACE]}
-            return
-        is_new = False
-        for each in hello.attachments:
-            is_new |= self._attach(face, each, now)
+            return []
+        new = [each.user for each in hello.attachments if self._attach(face, each, now)]
         if not self._terms.spreads and not hello.attachments:  # many attachments are in several hellos
             for user in list(neighbour.users):
                 self._detach(user, face)
             self._on_users(now)
-        elif is_new:
+        elif new:
             self.hello_at = min(self.hello_at, now + SOON)
+        return new
 
     def _attach(self, face: int, attachment: Attachment, now: int) -> bool:
         """Attach a user at a neighbour, or renew the attachment; return whether it is new."""

@@ -68,6 +68,10 @@ class Platform(NamedTuple):
 
             for forwarder in scenario.other_forwarders.values():
                 other_forwarder.check(forwarder)
+        if _has_mosquitto(scenario):
+            from testbed.layerings.kinds import broker
+
+            broker.check()
         for place, program in _programs_in_real_time(scenario).items():
             if self.net == "emulated":
                 raise UserError(f"{place}: {program} runs in real time, in Mininet only; {self.reason}")
@@ -95,11 +99,16 @@ def _available(asked: Net | Literal["auto"]) -> tuple[Net, str]:
     return "emulated", f"Mininet cannot run here: {why_not}"
 
 
+def _has_mosquitto(scenario: Scenario) -> bool:
+    given = scenario.parameters.get("broker", {})
+    return "broker" in scenario.layerings and given.get("program") == "mosquitto"
+
+
 def _programs_in_real_time(scenario: Scenario) -> dict[str, str]:
     """Return the third-party programs, by their place in the scenario."""
     peers = {f"nodes.{node}.peer": SSB_SERVER for node in sorted(scenario.stock_peers)}
     forwarders = {f"nodes.{node}.forwarder": name for node, name in scenario.other_forwarders.items()}
-    found = peers | forwarders
+    found = peers | forwarders | ({"broker.program": "mosquitto"} if _has_mosquitto(scenario) else {})
     if scenario.programs:
         found["[[programs]]"] = shown(" ".join(scenario.programs[0].run))
     return found

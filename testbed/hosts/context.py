@@ -100,6 +100,12 @@ def processes(scenario: Scenario, layering: str, name: str) -> list[Process]:
         from testbed.layerings.nodes import other_forwarder
 
         return [other_forwarder.process(scenario.network, name, forwarder)]
+    if layering == "broker":
+        from testbed.layerings.kinds import broker
+
+        ends = {*scenario.sources, *scenario.subscribers}
+        parameters = scenario.layering_parameters(layering).model_dump()
+        return broker.processes(scenario.network, name, ends, parameters)
     is_peer = LAYERINGS[layering].protocol == "ssb" or name in scenario.gateways
     if name in scenario.stock_peers and is_peer:
         from testbed.layerings.nodes import stock_peer

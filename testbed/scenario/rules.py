@@ -54,6 +54,9 @@ def complete(scenario: Scenario, following: str | int | None, wanted: Sequence[O
     _check_link(whole)
     _check_hub(whole)
     _check_tiny_isp(whole)
+    _check_lli(whole)
+    if "broker" in whole.layerings:
+        _check_broker(whole)
     for node, forwarder in whole.other_forwarders.items():
         if whole.roles[node] != "forwarder":
             said = f"nodes.{node}.forwarder: {node!r} is a {whole.roles[node]}, and {forwarder} only forwards"
@@ -162,10 +165,45 @@ def _check_tiny_isp(scenario: Scenario) -> None:
     if len(hostile) == 1 and attack in ("crowd", "ignore-pause", "replay"):
         said = f"tiny-isp.hostile: {attack} takes two clients, which subscribe to each other"
         raise InvalidScenario(said, (*place, "hostile"), (*place, "attack"))
-    for name in ("attack", "attack_ms"):
-        if not hostile and name in scenario.parameters.get("tiny-isp", {}):
-            said = f"tiny-isp.{name}: it has no effect without hostile clients; name some, or leave it out"
-            raise InvalidScenario(said, (*place, name))
+    _check_attack(scenario, "tiny-isp", hostile, ("attack", "attack_ms"))
+
+
+def _check_broker(scenario: Scenario) -> None:
+    """Check that the broker has a node."""
+    from testbed.layerings.kinds.broker import broker_of
+
+    at = scenario.layering_parameters("broker").model_dump()["at"]
+    try:
+        broker_of(scenario.network, {*scenario.sources, *scenario.subscribers}, at)
+    except UserError as error:
+        where = ("parameters", "broker", "at"), ("publishers",), ("subscribers",)
+        raise InvalidScenario(str(error), *where) from None
+
+
+def _check_lli(scenario: Scenario) -> None:
+    """Check that hostile neighbours under controlled push exist, have no other part, and can attack."""
+    if "lli" not in scenario.layerings:
+        return
+    place = ("parameters", "lli")
+    parameters = scenario.layering_parameters("lli").model_dump()
+    hostile = parameters["hostile"]
+    _check_nodes("lli: hostile node", hostile, scenario.network.nodes, (*place, "hostile"))
+    for node in hostile:
+        if node in {*scenario.sources, *scenario.subscribers}:
+            said = f"lli: {node!r} is hostile, and can neither publish nor follow"
+            raise InvalidScenario(said, (*place, "hostile"))
+    _check_attack(scenario, "lli", hostile, ("attack", "attack_ms", "checks_addresses"))
+    if parameters["attack"] == "idle" and not scenario.workload.idle_feeds:
+        said = "lli.attack: idle asks for idle feeds; set workload.idle_feeds"
+        raise InvalidScenario(said, (*place, "attack"), ("workload", "idle_feeds"))
+
+
+def _check_attack(scenario: Scenario, layering: str, hostile: Sequence[str], names: Sequence[str]) -> None:
+    """Check that parameters of an attack have an attacker."""
+    for name in names:
+        if not hostile and name in scenario.parameters.get(layering, {}):
+            said = f"{layering}.{name}: it has no effect without hostile nodes; name some, or leave it out"
+            raise InvalidScenario(said, ("parameters", layering, name))
 
 
 def _check_feeds(scenario: Scenario) -> None:
@@ -183,6 +221,10 @@ def _check_feeds(scenario: Scenario) -> None:
     if workload.items < feeds:
         said = f"workload.items: {workload.items} items are too few for {feeds} feeds; give each one at least"
         raise InvalidScenario(said, ("workload", "items"), ("workload", "feeds"))
+    if workload.item_bytes is not None and (workload.feed is not None or workload.fetch is not None):
+        other = "feed" if workload.feed is not None else "fetch"
+        said = f"workload.item_bytes: it concerns made feeds; leave it or workload.{other} out"
+        raise InvalidScenario(said, ("workload", "item_bytes"), ("workload", other))
     if workload.follows is not None and workload.follows > feeds:
         said = f"workload.follows: {workload.follows}, but there are only {feeds} feeds; lower it"
         raise InvalidScenario(said, ("workload", "follows"), ("workload", "feeds"))

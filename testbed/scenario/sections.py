@@ -432,6 +432,9 @@ class Workload(Section):
     """Items of all made feeds together."""
     feeds: int | None = Field(default=None, ge=1, le=10_000)
     """How many feeds there are; they go to the publishers in turn. Left out: one for each publisher."""
+    item_bytes: int | None = Field(default=None, ge=400, le=8192)
+    """Bytes of each made item's message, contact messages apart. Left out: drawn, as in a real feed (386 to
+    7,607, half of them below 532)."""
     activity_exponent: float = Field(default=1.0, ge=0, le=10, allow_inf_nan=False)
     """The k-th feed has 1 / k ** activity_exponent of the first one's items, and is as much slower, so that
     all go on for about the same time."""

@@ -246,7 +246,8 @@ def _made(
     for content in stated.get(index, ()):
         tip = messages[-1] if messages else None
         messages.append(Message.create(identity, tip, content, FIRST_TIMESTAMP))
-    messages += generate_feed(rng, items, identity, messages[-1] if messages else None)
+    tip = messages[-1] if messages else None
+    messages += generate_feed(rng, items, identity, tip, scenario.workload.item_bytes)
     slowness = 1.0 if index == 0 else (index + 1) ** scenario.workload.activity_exponent
     first = scenario.warmup_ms * MS
     if index:
@@ -261,7 +262,7 @@ def _branch(scenario: Scenario, feed: Feed, publisher: str, after: int) -> Feed:
     identity = Identity.from_seed(Random(f"feed {scenario.seed}").randbytes(32))
     common = feed.messages[:after]
     rng = Random(f"branch {scenario.seed}")
-    own = generate_feed(rng, len(feed.messages) - after, identity, common[-1])
+    own = generate_feed(rng, len(feed.messages) - after, identity, common[-1], scenario.workload.item_bytes)
     times = _times((common[-1], *own), scenario.workload.schedule, feed.times[after - 1])
     return Feed(publisher, (*common, *own), feed.times[: after - 1] + times)
 

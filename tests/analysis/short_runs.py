@@ -46,6 +46,7 @@ ONLY = {
     "archive": ("poll", "notify", "lli"),
     "bottleneck": ("pull", "lli"),
     "commuter": ("poll", "lli"),
+    "crowd": ("lli", "ebt"),
     "cut-tree": ("ebt",),
     "flash-crowd": ("poll",),
     "geant-news": ("lli",),
@@ -57,10 +58,12 @@ ONLY = {
     "many-feeds": ("poll", "persistent", "sync", "sync-log", "lli"),
     "mobile": ("poll", "link", "ssb"),
     "offline-author": ("gossip",),
+    "quiet": ("lli", "sync-log"),
     "slow-consumer": ("pull", "long-lived", "lli"),
     "social": ("ssb", "ssb-aware", "social-routing"),
     "social-fetch": ("ndn-over-ssb",),
     "testbed-pubsub": ("lli",),
+    "uplink": ("lli", "broker"),
     "village": ("ssb", "ssb-aware-poll", "ssb-aware"),
 }
 """Layerings: all, but these where one costs as much as another scenario: the streams have to last until the
@@ -71,6 +74,11 @@ have all layerings over NDN."""
 _CITIZENS = [f"c{number}" for number in range(1, 7)]
 _PATIENCE = {"round": 3000, "claims": 1500, "retry": 1000, "pause": 150, "spread": 400, "gap": 150}
 SMALLER = {
+    "crowd": {"topology.users.number": 7, "subscribers": ["u2..u7"], "settle_ms": 4000},
+    "deployment": {"topology.users.number": 5, "subscribers": ["u2..u5"]},
+    "lli-storm": {"workload.idle_feeds": 200},
+    "quiet": {"settle_ms": 8000, "workload.feeds": 10, "workload.follows": 2},
+    "uplink": {"topology.users.number": 9, "subscribers": ["u2..u9"], "settle_ms": 8000},
     "isp-city": {"publishers": _CITIZENS, "subscribers": _CITIZENS, "workload.follows": 2},
     "isp-storm": {"settle_ms": 3000},
     "lora-village": {

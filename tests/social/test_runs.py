@@ -9,6 +9,7 @@ from simulation import load_of
 from forwarder.wire.feed import split_item
 from forwarder.wire.lp import open_data
 from ssb.graph import Graph
+from ssb.message import Message
 from ssb_over_ndn.naming import log_key
 from testbed.experiment.emulated_run import Emulation
 from testbed.layerings.kinds.social import SOCIAL_LAYERINGS, SocialNode
@@ -154,6 +155,56 @@ def test_a_boat_carries_logs_between_islands() -> None:
     assert crossed[True]
     assert crossed[False]
     assert not run.leaks()
+
+
+def following(name: str, hops: int, **more: Any) -> Watched:
+    changes = {"parameters.ssb-aware.neighbour_hops": hops}
+    return Watched(load(name, layerings=("ssb-aware",), changes=changes, **more), "ssb-aware")
+
+
+def missing(run: Watched) -> set[tuple[str, str]]:
+    """Return who lacks an item of whose feed, and assert that nobody has one twice or out of order."""
+    found = set()
+    for node, feeds in run.load.follows.items():
+        for feed in feeds:
+            came = run.delivered[node, feed.key]
+            assert came == sorted(set(came))
+            if len(came) < len(feed.messages):
+                found.add((node, feed.publisher))
+    return found
+
+
+def test_forwarders_that_follow_their_neighbours_carry_logs_across_a_core_without_users() -> None:
+    """Authors move from router to router; home and work are far from each other."""
+    alone = following("mobile", 0, items=60)
+    assert missing(alone)
+    assert not alone.nodes["core"].keeper.community.statements
+    run = following("mobile", 3, items=60)
+    assert not missing(run)
+    assert run.nodes["core"].held()["messages"].entries >= 60
+
+
+def test_a_sailor_carries_the_logs_of_whoever_its_forwarder_meets() -> None:
+    """At seed 1 somebody is followed on the other island whom the sailor does not know."""
+    assert missing(following("village", 0, items=20))
+    run = following("village", 3, items=20)
+    assert not missing(run)
+    writing = {name for name, node in run.nodes.items() if node.state.log}
+    assert writing == {"north", "pier", "boat", "south"}, "two links or more"
+
+
+def test_a_forwarder_that_starts_anew_does_not_fork_its_log() -> None:
+    table = load("mobile", items=60, layerings=("ssb-aware",)).model_dump(exclude_unset=True)
+    table["parameters"] = {"ssb-aware": {"neighbour_hops": 3}}
+    table["events"] = ({"at_ms": 3000.0, "restart": "core"}, {"at_ms": 5000.0, "restart": "r2"})
+    run = Watched(Scenario.model_validate({"name": "mobile", **table}), "ssb-aware")
+    assert not missing(run)
+    for node in run.nodes.values():
+        assert not {"fork", "a feed with something else than its messages"} & node.keeper.counters.keys()
+        texts = node.state.log
+        follows = [Message.from_text(text).content["contact"] for text in texts]
+        assert len(follows) == len(set(follows))
+    assert run.nodes["r2"].state.log
 
 
 def test_a_node_that_starts_anew_goes_on_where_it_was() -> None:

@@ -32,6 +32,15 @@ REAL_FEED = read_export(REAL)
 MADE = generate_feed(Random(1), 1500)
 
 
+@pytest.mark.parametrize("size", [400, 1000, 8192])
+def test_all_messages_may_have_one_size(size):
+    made = generate_feed(Random(1), 30, size=size)
+    assert {*sizes(made)} == {size}
+    store = MemoryFeeds()
+    store.append(made, 0.0)
+    assert [*store.tips().values()] == [30]
+
+
 def test_tables_are_those_of_the_real_feed():
     assert quantiles(sizes(REAL_FEED)) == SIZE_QUANTILES
     assert quantiles(gaps(REAL_FEED)) == GAP_QUANTILES

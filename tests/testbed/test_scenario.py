@@ -100,6 +100,10 @@ BAD = [
     (GOOD + "[workload.schedule]\nspeed = nan", r"workload\.schedule\.speed: .*finite"),
     ('subscribers = ["s1", "s1"]' + GOOD, r"subscriber 's1' is named twice"),
     ('publishers = ["pub", "pub"]' + GOOD, r"publisher 'pub' is named twice"),
+    (
+        GOOD + '[workload]\nitem_bytes = 500\nfeed = "x.jsonl"',
+        r"workload\.item_bytes: it concerns made feeds",
+    ),
     (GOOD + "[workload]\nitems = 3\nfeeds = 4", r"workload\.items: 3 items are too few for 4 feeds"),
     (GOOD + "[workload]\nfollows = 2", r"workload\.follows: 2, but there are only 1 feeds"),
     ('publishers = ["pub", "r1"]' + GOOD + "[workload]\nfeeds = 1", r"2 publishers share 1 feeds"),

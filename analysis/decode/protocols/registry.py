@@ -1,6 +1,6 @@
 """The registry of protocols, and the classification of frames by port."""
 
-from analysis.decode.protocols import ndn, ssb, tiny
+from analysis.decode.protocols import mqtt, ndn, ssb, tiny
 from analysis.decode.protocols.protocol import NDN, Declaration
 from captures.layers.layers import FramePayload, Ports
 
@@ -8,7 +8,7 @@ TCP_OTHER, UDP_OTHER = "tcp", "udp"
 """Protocols of frames with unknown ports."""
 
 PROTOCOLS: dict[str, Declaration] = {
-    each.name: each for each in (ndn.DECLARATION, ssb.DECLARATION, tiny.DECLARATION)
+    each.name: each for each in (ndn.DECLARATION, ssb.DECLARATION, tiny.DECLARATION, mqtt.DECLARATION)
 }
 """Protocols by name."""
 

@@ -8,6 +8,7 @@ publishers an Announcer (ssb_over_ndn.serving.server), and enter both in NDN_LAY
 from collections.abc import Mapping
 from functools import partial
 from random import Random
+from typing import Any
 
 from pydantic import Field, model_validator
 
@@ -17,6 +18,7 @@ from ssb_over_ndn.layerings.lli import LliSubscription
 from ssb_over_ndn.layerings.lookahead import Lookahead
 from ssb_over_ndn.naming import extend_prefix, notify_prefix, sync_prefix
 from ssb_over_ndn.serving.server import Announcer
+from testbed.layerings.kinds.lli import LliParameters, PushParameters, lli_node
 from testbed.layerings.nodes.ndn_node import FollowParameters, Multicast, NdnLayering
 
 _HOUR_MS = 3_600_000
@@ -126,15 +128,6 @@ class SyncLogParameters(FetchParameters):
         return self
 
 
-class LliParameters(FollowParameters):
-    """Parameters of `lli`."""
-
-    credit: int = Field(default=0, ge=0, le=1 << 32)
-    """Items that may be under way to a subscriber, or wait for its application; 0: it adapts."""
-    lifetime_ms: int = Field(default=60_000, ge=100, le=86_400_000)
-    """How long a long-lived Interest lasts."""
-
-
 def _pusher(feed: bytes, rng: Random, parameters: Mapping[str, int]) -> Announcer:
     return persistent.Pusher(feed)
 
@@ -168,13 +161,16 @@ def _log_announcer(feed: bytes, rng: Random, parameters: Mapping[str, int]) -> A
     )
 
 
-def _lli(title: str, recovery: Recovery) -> NdnLayering:
+def _lli(
+    title: str, recovery: Recovery, parameters: type[LliParameters] = LliParameters, **more: Any
+) -> NdnLayering:
     return NdnLayering(
         title,
-        LliParameters,
+        parameters,
         partial(LliSubscription, recovery=recovery),
         controlled_push=True,
         recovery=recovery,
+        **more,
     )
 
 
@@ -222,7 +218,7 @@ NDN_LAYERINGS: dict[str, NdnLayering] = {
         _log_announcer,
         multicast=Multicast(extend_prefix, among_all=True),
     ),
-    "lli": _lli("SSB over NDN with controlled push", Recovery.IN_NETWORK),
+    "lli": _lli("SSB over NDN with controlled push", Recovery.IN_NETWORK, PushParameters, node=lli_node),
     "lli-go-back-n": _lli("Controlled push, repaired end to end by go-back-N", Recovery.GO_BACK_N),
     "lli-selective": _lli("Controlled push, repaired end to end item by item", Recovery.SELECTIVE),
 }

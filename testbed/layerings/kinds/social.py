@@ -1,5 +1,6 @@
 """SSB-aware NDN: forwarders that replicate logs along the social graph of their users."""
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from random import Random
@@ -24,6 +25,7 @@ from ssb_over_ndn.social.flood import SocialFlood
 from ssb_over_ndn.social.hello import HELLO
 from ssb_over_ndn.social.keeper import Home, Keeper
 from ssb_over_ndn.social.neighbours import Terms
+from ssb_over_ndn.social.own_log import OwnLog
 from ssb_over_ndn.social.receivers import SocialRouting, receiver_hint
 from testbed.layerings.nodes.ndn_node import FollowParameters, NdnLayering, NdnNode
 from testbed.layerings.nodes.node import Context, Node, StateSize
@@ -59,6 +61,11 @@ class AwarePollParameters(AwareParameters):
 class AwareLliParameters(AwareParameters):
     """Parameters of `ssb-aware`."""
 
+    neighbour_hops: int = Field(default=0, ge=0, le=10)
+    """How many follows lead to the feeds that a forwarder carries for itself: those with two links or more
+    then have a log, in which they follow all who are attached at their neighbours, other forwarders among
+    them, as a pub follows its customers. They never end a follow. 3 covers the graphs of users nearby, whom
+    they follow rather than serve. 0: forwarders follow nobody."""
     credit: int = Field(default=64, ge=1, le=1 << 32)
     """Items that may be under way to a forwarder."""
     lifetime_ms: int = Field(default=60_000, ge=100, le=86_400_000)
@@ -148,6 +155,15 @@ class SocialNode(NdnNode):
             author = home.identity.ref
             held[author] = list(home.messages[: self.state.published[author]])
         parameters = dict(context.parameters)
+        neighbour_hops = parameters.pop("neighbour_hops", 0)
+        if sum(interface.node == self.name for interface in context.network.link_ends) < 2:
+            neighbour_hops = 0  # nothing goes through here
+        own_log = None
+        if neighbour_hops:
+            own = _home_of_forwarder(context)
+            homes.append(own)
+            held[own.identity.ref] = [*own.messages]
+            own_log = OwnLog(own.identity, own.messages, lambda each: self.state.log.append(each.encoded))
         by_receiver = self._social.by_receiver
         terms = Terms(
             parameters.pop("hops"),
@@ -155,6 +171,7 @@ class SocialNode(NdnNode):
             serves_neighbours=not homes,
             spreads=by_receiver,
             keeps=bool(homes) or not by_receiver,
+            neighbour_hops=neighbour_hops,
         )
         quota = parameters.pop("quota")
         plan = context.plan
@@ -169,6 +186,7 @@ class SocialNode(NdnNode):
             plan=plan,
             follows=[feed.key for feed in workload.follows.get(self.name, ())],
             held=held,
+            own_log=own_log,
             start=max(context.start, context.since or 0),
             stop=context.stop,
         )
@@ -225,6 +243,14 @@ def homes_of(context: Context) -> list[Home]:
         messages = _statements(identity, follows)
         homes.append(Home(identity, messages, [context.start] * len(messages)))
     return homes
+
+
+def _home_of_forwarder(context: Context) -> Home:
+    """Return the forwarder of a node as a user: its log is what it has written before a restart."""
+    seed = hashlib.sha256(f"forwarder {context.seed} {context.name}".encode()).digest()
+    messages = [Message.from_text(text) for text in context.state.log]
+    times = [context.start] * len(messages)
+    return Home(Identity.from_seed(seed), messages, times)
 
 
 def _contacts(feed: Feed) -> set[str]:

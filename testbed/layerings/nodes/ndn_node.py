@@ -114,6 +114,7 @@ class NdnLayering(NamedTuple):
         persistent: forwarders know persistent Interests.
         multicast: Interests that need routes of their own, None if there are none.
         whole: feeds are complete objects, and their packets are signed by NDN keys of producers.
+        node: (context, this layering) -> a node of a run; None for NdnNode.
     """
 
     title: str
@@ -125,6 +126,7 @@ class NdnLayering(NamedTuple):
     persistent: bool = False
     multicast: Multicast | None = None
     whole: bool = False
+    node: "Callable[[Context, NdnLayering], NdnNode] | None" = None
 
     @property
     def protocol(self) -> str:
@@ -139,7 +141,7 @@ class NdnLayering(NamedTuple):
 
     def build(self, context: Context) -> Node:
         """Build a node of a run."""
-        return NdnNode(context, self)
+        return (self.node or NdnNode)(context, self)
 
     def publisher(
         self,

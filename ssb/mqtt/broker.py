@@ -1,0 +1,222 @@
+"""A broker of MQTT 3.1.1: sessions that last, retained messages, quality of service 0 and 1."""
+
+from collections import Counter, deque
+from typing import Final
+
+from base.endpoint import Close, Closed, Ended, Opened, Received, Send, StreamAction, StreamEvent
+from base.timers import Timers
+from base.units import SECOND
+from ssb.mqtt.packets import (
+    Connect,
+    Connected,
+    Disconnect,
+    InvalidPacket,
+    Packet,
+    Ping,
+    Pong,
+    Publish,
+    Published,
+    Reader,
+    Subscribe,
+    Subscribed,
+    encode,
+)
+
+PORT: Final = 1883
+_NUMBERS: Final = 65_535
+
+
+class _Session:
+    """What a broker keeps for a client, connected or not.
+
+    Attributes:
+        stream: the client's, None while it has none.
+        filters: of the topics that it subscribes to.
+        queue: messages that wait until others are acknowledged.
+        sent: messages that are not acknowledged, by their numbers.
+    """
+
+    def __init__(self) -> None:
+        self.stream: int | None = None
+        self.filters: dict[str, None] = {}
+        self.queue: deque[Publish] = deque()
+        self.sent: dict[int, Publish] = {}
+        self.number = 0
+
+
+class Broker:
+    """A broker.
+
+    Args:
+        inflight: messages that may be sent to a client and not acknowledged; 0: any number.
+
+    Attributes:
+        actions: on streams, to be taken.
+        retained: the last message of each topic.
+        retained_bytes: of their payloads.
+        counters: errors, by a word each.
+    """
+
+    def __init__(self, inflight: int) -> None:
+        self.actions: list[StreamAction] = []
+        self.retained: dict[str, bytes] = {}
+        self.retained_bytes = 0
+        self.counters: Counter[str] = Counter()
+        self._most = inflight or _NUMBERS
+        self._sessions: dict[str, _Session] = {}
+        self._readers: dict[int, Reader] = {}
+        self._clients: dict[int, str] = {}
+        self._subscribers: dict[str, dict[str, None]] = {}  # filter -> clients
+        self._silence: dict[int, int] = {}  # stream -> how long it may be silent, ns
+        self._ends: Timers[int] = Timers()
+
+    @property
+    def streams(self) -> int:
+        """Streams that are open."""
+        return len(self._readers)
+
+    def state(self) -> tuple[int, int]:
+        """Return subscriptions and unacknowledged messages, and their bytes: filters, and 2 for a number."""
+        entries = size = 0
+        for session in self._sessions.values():
+            waiting = len(session.sent) + len(session.queue)
+            entries += len(session.filters) + waiting
+            size += sum(map(len, session.filters)) + len(session.filters) + 2 * waiting
+        return entries, size
+
+    def next_deadline(self) -> int | None:
+        """Return when wake() is due, ns."""
+        return self._ends.next_deadline()
+
+    def wake(self, now: int) -> None:
+        """End streams of clients that have been silent for too long (3.1.2.10)."""
+        for stream in self._ends.expire(now):
+            self._refuse(stream, "silence")
+
+    def on_stream(self, event: StreamEvent, now: int) -> None:
+        """Handle an event of a client's stream."""
+        stream = event.stream
+        match event:
+            case Opened():
+                self._readers[stream] = Reader()
+            case Received(_, data) if stream in self._readers:
+                try:
+                    for packet, _ in self._readers[stream].receive(data):
+                        self._take(stream, packet)
+                except InvalidPacket as error:
+                    self._refuse(stream, str(error))
+                if stream in self._silence:
+                    self._ends.set(stream, now + self._silence[stream])
+            case Ended():
+                self.actions.append(Close(stream))
+            case Closed():
+                self._forget(stream)
+
+    def _take(self, stream: int, packet: Packet) -> None:
+        name = self._clients.get(stream)
+        if isinstance(packet, Connect) != (name is None):
+            raise InvalidPacket("CONNECT is a client's first packet, and comes once")
+        match packet:
+            case Connect():
+                self._connect(stream, packet)
+            case Publish(topic, payload, number, is_retained):
+                if number is not None:
+                    self._send(stream, Published(number))
+                self._publish(topic, payload, is_retained)
+            case Published(number) if name is not None:
+                self._sessions[name].sent.pop(number, None)
+                self._send_queued(self._sessions[name])
+            case Subscribe() if name is not None:
+                self._subscribe(stream, name, packet)
+            case Ping():
+                self._send(stream, Pong())
+            case Disconnect():
+                self.actions.append(Close(stream))
+                self._forget(stream)
+            case _:
+                raise InvalidPacket("a packet that brokers send")
+
+    def _connect(self, stream: int, packet: Connect) -> None:
+        is_known = packet.client in self._sessions and not packet.is_clean
+        if packet.is_clean:
+            self._drop(packet.client)
+        session = self._sessions.setdefault(packet.client, _Session())
+        if session.stream is not None:  # it has opened another (3.1.4)
+            self._refuse(session.stream, "taken over")
+        session.stream = stream
+        self._clients[stream] = packet.client
+        if packet.keep_alive:
+            self._silence[stream] = packet.keep_alive * SECOND * 3 // 2
+        self._send(stream, Connected(is_known))
+        for number, message in session.sent.items():
+            self._send(stream, message._replace(number=number, is_again=True))
+        self._send_queued(session)
+
+    def _publish(self, topic: str, payload: bytes, is_retained: bool) -> None:
+        if is_retained:
+            self.retained_bytes += len(payload) - len(self.retained.get(topic, b""))
+            self.retained[topic] = payload
+        found = (clients for each, clients in self._subscribers.items() if matches(each, topic))
+        for name in dict.fromkeys(name for clients in found for name in clients):
+            session = self._sessions[name]
+            session.queue.append(Publish(topic, payload))
+            self._send_queued(session)
+
+    def _subscribe(self, stream: int, name: str, packet: Subscribe) -> None:
+        session = self._sessions[name]
+        for each, _ in packet.filters:
+            session.filters[each] = None
+            self._subscribers.setdefault(each, {})[name] = None
+        self._send(stream, Subscribed(packet.number, tuple(quality for _, quality in packet.filters)))
+        wanted = [each for each, _ in packet.filters]
+        for topic, payload in self.retained.items():
+            if any(matches(each, topic) for each in wanted):
+                session.queue.append(Publish(topic, payload, is_retained=True))
+        self._send_queued(session)
+
+    def _send_queued(self, session: _Session) -> None:
+        while session.stream is not None and session.queue and len(session.sent) < self._most:
+            session.number = session.number % _NUMBERS + 1
+            if session.number in session.sent:
+                continue
+            message = session.queue.popleft()._replace(number=session.number)
+            session.sent[session.number] = message
+            self._send(session.stream, message)
+
+    def _send(self, stream: int, packet: Packet) -> None:
+        self.actions.append(Send(stream, encode(packet)))
+
+    def _refuse(self, stream: int, why: str) -> None:
+        self.counters[why] += 1
+        self.actions.append(Close(stream, abort=True))
+        self._forget(stream)
+
+    def _forget(self, stream: int) -> None:
+        """Forget a stream; the client's session stays."""
+        self._readers.pop(stream, None)
+        self._silence.pop(stream, None)
+        self._ends.set(stream, None)
+        name = self._clients.pop(stream, None)
+        if name is not None:
+            self._sessions[name].stream = None
+
+    def _drop(self, name: str) -> None:
+        """Forget a session."""
+        session = self._sessions.pop(name, None)
+        if session is not None:
+            if session.stream is not None:
+                self._clients.pop(session.stream, None)
+                self._refuse(session.stream, "taken over")
+            for each in session.filters:
+                self._subscribers[each].pop(name, None)
+
+
+def matches(wanted: str, topic: str) -> bool:
+    """Whether a filter covers a topic (4.7): `+` is one level, `#` all that follow."""
+    levels = topic.split("/")
+    for place, level in enumerate(wanted.split("/")):
+        if level == "#":
+            return True
+        if place >= len(levels) or level not in ("+", levels[place]):
+            return False
+    return wanted.count("/") == topic.count("/")

@@ -1,0 +1,243 @@
+"""Control packets of MQTT 3.1.1, with quality of service 0 and 1. Section numbers are the standard's."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+_CONNECT, _CONNACK, _PUBLISH, _PUBACK = 1, 2, 3, 4
+_SUBSCRIBE, _SUBACK, _PINGREQ, _PINGRESP, _DISCONNECT = 8, 9, 12, 13, 14
+LARGEST: Final = 1 << 20
+"""Bytes of a packet, at most; the standard allows 256 MiB."""
+_PROTOCOL: Final = b"\x00\x04MQTT\x04"
+_FLAGS: Final = {_SUBSCRIBE: 2}
+"""Flags of packets that have fixed ones; 0 of all others but PUBLISH."""
+
+
+class InvalidPacket(ValueError):
+    """Bytes are no packet of MQTT, or one that is not supported."""
+
+
+class Connect(NamedTuple):
+    """A client's first packet: its id, whether the session begins anew, and seconds of silence at most."""
+
+    client: str
+    is_clean: bool
+    keep_alive: int
+
+
+class Connected(NamedTuple):
+    """The answer: whether the broker remembers the session, and 0 or why it refuses."""
+
+    is_known: bool
+    code: int = 0
+
+
+class Publish(NamedTuple):
+    """A message; `number` is None with quality of service 0."""
+
+    topic: str
+    payload: bytes
+    number: int | None = None
+    is_retained: bool = False
+    is_again: bool = False
+
+
+class Published(NamedTuple):
+    """The acknowledgement of a message with quality of service 1."""
+
+    number: int
+
+
+class Subscribe(NamedTuple):
+    """Filters of topics, each with the highest quality of service."""
+
+    number: int
+    filters: tuple[tuple[str, int], ...]
+
+
+class Subscribed(NamedTuple):
+    """The answer: the quality of service granted to each filter, or 128."""
+
+    number: int
+    codes: tuple[int, ...]
+
+
+class Ping(NamedTuple):
+    """A client is there."""
+
+
+class Pong(NamedTuple):
+    """The answer."""
+
+
+class Disconnect(NamedTuple):
+    """A client leaves."""
+
+
+Packet = Connect | Connected | Publish | Published | Subscribe | Subscribed | Ping | Pong | Disconnect
+
+
+_EMPTY: Final[dict[int, Packet]] = {_PINGREQ: Ping(), _PINGRESP: Pong(), _DISCONNECT: Disconnect()}
+
+
+def encode(packet: Packet) -> bytes:
+    """Return a packet's bytes."""
+    match packet:
+        case Connect(client, is_clean, keep_alive):
+            body = _PROTOCOL + bytes((2 * is_clean,)) + keep_alive.to_bytes(2) + _text(client)
+            return _packet(_CONNECT, 0, body)
+        case Connected(is_known, code):
+            return _packet(_CONNACK, 0, bytes((is_known, code)))
+        case Publish(topic, payload, number, is_retained, is_again):
+            flags = 8 * is_again + 2 * (number is not None) + is_retained
+            head = _text(topic) + (b"" if number is None else number.to_bytes(2))
+            return _packet(_PUBLISH, flags, head + payload)
+        case Published(number):
+            return _packet(_PUBACK, 0, number.to_bytes(2))
+        case Subscribe(number, filters):
+            wanted = b"".join(_text(each) + bytes((quality,)) for each, quality in filters)
+            return _packet(_SUBSCRIBE, _FLAGS[_SUBSCRIBE], number.to_bytes(2) + wanted)
+        case Subscribed(number, codes):
+            return _packet(_SUBACK, 0, number.to_bytes(2) + bytes(codes))
+        case Ping():
+            return _packet(_PINGREQ, 0, b"")
+        case Pong():
+            return _packet(_PINGRESP, 0, b"")
+        case Disconnect():
+            return _packet(_DISCONNECT, 0, b"")
+
+
+class Reader:
+    """Reads the packets of one direction of a stream."""
+
+    def __init__(self) -> None:
+        self._bytes = bytearray()
+
+    def receive(self, data: bytes) -> Iterator[tuple[Packet, int]]:
+        """Yield each packet that bytes complete, and its size. Raises InvalidPacket."""
+        self._bytes += data
+        while (found := _length(self._bytes)) is not None:
+            start, length = found
+            if length > LARGEST:
+                raise InvalidPacket(f"a packet of {length} bytes")
+            end = start + length
+            if len(self._bytes) < end:
+                return
+            packet = decode(self._bytes[0], bytes(self._bytes[start:end]))
+            del self._bytes[:end]
+            yield packet, end
+
+
+def decode(first: int, body: bytes) -> Packet:
+    """Return a packet, from its first byte and what follows its length. Raises InvalidPacket."""
+    kind, flags = first >> 4, first & 15
+    if kind != _PUBLISH and flags != _FLAGS.get(kind, 0):
+        raise InvalidPacket(f"flags {flags} of packet type {kind}")
+    try:
+        packet = _decoded(kind, flags, _Fields(body))
+    except UnicodeDecodeError:
+        raise InvalidPacket("a text that is not UTF-8") from None
+    return packet
+
+
+def _decoded(kind: int, flags: int, fields: "_Fields") -> Packet:
+    packet: Packet
+    match kind:
+        case 1:
+            if fields.take(len(_PROTOCOL)) != _PROTOCOL:
+                raise InvalidPacket("another protocol than MQTT 3.1.1")
+            options = fields.take(1)[0]
+            if options & ~2:
+                raise InvalidPacket("a will, a user name or a password")
+            keep_alive = fields.number()
+            packet = Connect(fields.text(), bool(options & 2), keep_alive)
+        case 2:
+            known, code = fields.take(2)
+            packet = Connected(bool(known & 1), code)
+        case 3:
+            quality = flags >> 1 & 3
+            if quality > 1:
+                raise InvalidPacket(f"quality of service {quality}")
+            topic = fields.text()
+            if "+" in topic or "#" in topic:
+                raise InvalidPacket("a topic with wildcards")
+            number = _identifier(fields) if quality else None
+            packet = Publish(topic, fields.rest(), number, bool(flags & 1), bool(flags & 8))
+        case 4:
+            packet = Published(_identifier(fields))
+        case 8:
+            number, filters = _identifier(fields), []
+            while fields:
+                filters.append((fields.text(), min(fields.take(1)[0], 1)))
+            if not filters:
+                raise InvalidPacket("a subscription to nothing")
+            packet = Subscribe(number, tuple(filters))
+        case 9:
+            packet = Subscribed(_identifier(fields), tuple(fields.rest()))
+        case 12 | 13 | 14:
+            packet = _EMPTY[kind]
+        case _:
+            raise InvalidPacket(f"packet type {kind}")
+    if fields:
+        raise InvalidPacket(f"bytes after a packet of type {kind}")
+    return packet
+
+
+def _identifier(fields: "_Fields") -> int:
+    number = fields.number()
+    if not number:
+        raise InvalidPacket("packet identifier 0")
+    return number
+
+
+class _Fields:
+    """The fields of a packet, one after the other."""
+
+    def __init__(self, body: bytes) -> None:
+        self._body = body
+        self._at = 0
+
+    def __bool__(self) -> bool:
+        return self._at < len(self._body)
+
+    def take(self, size: int) -> bytes:
+        end = self._at + size
+        if end > len(self._body):
+            raise InvalidPacket("a packet that ends early")
+        taken = self._body[self._at : end]
+        self._at = end
+        return taken
+
+    def rest(self) -> bytes:
+        return self.take(len(self._body) - self._at)
+
+    def number(self) -> int:
+        return int.from_bytes(self.take(2))
+
+    def text(self) -> str:
+        return self.take(self.number()).decode()
+
+
+def _length(data: Sequence[int]) -> tuple[int, int] | None:
+    """Return where a packet's content starts and how long it is; None if more bytes are needed (2.2.3)."""
+    length = 0
+    for place in range(4):
+        if len(data) < 2 + place:
+            return None
+        byte = data[1 + place]
+        length |= (byte & 127) << 7 * place
+        if byte < 128:
+            return 2 + place, length
+    raise InvalidPacket("a length of more than four bytes")
+
+
+def _packet(kind: int, flags: int, body: bytes) -> bytes:
+    left, length = len(body), bytearray()
+    while not length or left:
+        left, low = left >> 7, left & 127
+        length.append(low | 128 * bool(left))
+    return bytes((kind << 4 | flags, *length)) + body
+
+
+def _text(text: str) -> bytes:
+    encoded = text.encode()
+    return len(encoded).to_bytes(2) + encoded
