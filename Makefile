@@ -7,6 +7,7 @@
 # make soak   a day of traffic in virtual time, then ten minutes against a daemon
 # make bench-decode  how fast captures are decoded, against tshark and Scapy
 # make bench-analysis  how fast PIT state is told from packets, against DuckDB
+# make paper-results  the runs behind the verdicts of the documents; goes on where it was stopped
 # make docs   the documents as a site with search, site/index.html; broken links are errors
 # make pictures  the pictures of the documents, by Chromium
 #
@@ -24,7 +25,7 @@ TESTS_OF_COMPILED := tests/forwarder tests/feedcache tests/lli tests/simulate te
 # Else each of the hundreds of processes that tests start would compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: compiled demo test test-plain test-mininet test-compiled test-slow lint bench bench-decode bench-analysis docs pictures fuzz soak setup clean
+.PHONY: compiled demo test test-plain test-mininet test-compiled test-slow lint bench bench-decode bench-analysis docs paper-results pictures fuzz soak setup clean
 .DEFAULT_GOAL := help
 
 help:
@@ -78,6 +79,11 @@ bench-analysis: $(STAMPS)/dev
 docs: $(STAMPS)/docs
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	@echo "site/index.html"
+
+# At low priority, and resumable: what runs/study-claims keeps is not run again.
+paper-results: $(STAMPS)/dev
+	@nice -n 15 $(BIN)/feednet study claims --out runs/study-claims --keep
+	@$(BIN)/python docs/generate.py
 
 pictures: $(STAMPS)/dev
 	@$(BIN)/python docs/pictures.py

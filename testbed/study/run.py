@@ -1,0 +1,147 @@
+"""Runs the cells of a study that are not kept yet, side by side, and collects what claims need."""
+
+import resource
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+
+from analysis.files import locked
+from base.files import write_whole
+from testbed.experiment.provenance import code_version, commit, processor
+from testbed.experiment.sweeps import sweep as sweeping
+from testbed.experiment.workers import work_off
+from testbed.study.cells import Cell, Kept, Store
+from testbed.study.models import MODELS, Figures
+from testbed.study.results import Results, Row
+from testbed.study.spec import StudySpec
+
+_AT_ONCE = 16
+"""Runs whose captures are on disk together: a study that is stopped has lost no more."""
+
+CELLS, CAPTURES = "cells", "captures.partial"
+"""Directories in that of a study."""
+
+Progress = Callable[[int, int, str], None]
+
+
+def run(
+    study: StudySpec, cells: Sequence[Cell], directory: Path, workers: int, engine: str, progress: Progress
+) -> dict[str, Kept]:
+    """Run the cells that `directory` does not keep; return all, by key.
+
+    Raises UserError, analysis.errors.AnalysisError and OSError. Must be called from the main thread.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    with locked(directory):
+        store = Store(directory / CELLS)
+        every = {cell.key: cell for cell in cells}
+        kept = {key: found for key in every if (found := store.get(key)) is not None}
+        left = [cell for key, cell in every.items() if key not in kept]
+        for key, found in _run(study, left, directory, workers, engine):
+            store.put(key, found)
+            kept[key] = found
+            progress(len(kept), len(every), "")
+    return kept
+
+
+def _run(
+    study: StudySpec, cells: Sequence[Cell], directory: Path, workers: int, engine: str
+) -> Iterator[tuple[str, Kept]]:
+    models = [cell for cell in cells if cell.job is None]
+    if models:
+        names = {name: runs.model for name, runs in study.runs.items() if runs.model is not None}
+        with closing(work_off(partial(_play, names), models, min(workers, len(models)))) as played:
+            yield from played
+    emulated = [cell for cell in cells if cell.job is not None]
+    for at in range(0, len(emulated), _AT_ONCE):
+        yield from _emulated(emulated[at : at + _AT_ONCE], directory / CAPTURES, workers, engine)
+
+
+def _play(names: Mapping[str, str], cell: Cell) -> tuple[str, Kept]:
+    since = time.process_time()
+    figures: Figures = MODELS[names[cell.runs]].play(cell.layering, cell.setting, cell.seed)
+    return cell.key, Kept(figures, time.process_time() - since, {}, {})
+
+
+def _emulated(cells: Sequence[Cell], captures: Path, workers: int, engine: str) -> Iterator[tuple[str, Kept]]:
+    from analysis.pipelines.compare import origin_of
+    from analysis.run.manifest import Run
+
+    shutil.rmtree(captures, ignore_errors=True)  # of a study that was killed
+    since = _cpu_s()
+    jobs = [cell.job for cell in cells if cell.job is not None]
+    try:
+        sweeping.emulate_all(jobs, captures, workers, lambda *_: None)
+        runs = [Run(captures / job.place) for job in jobs]
+        measured = [*sweeping.measures(runs, captures / "tables", None, engine)]
+        each_s = (_cpu_s() - since) / len(cells)
+        records = [record for found, _ in measured for record in found]
+        for cell, run_, record in zip(cells, runs, records, strict=True):
+            rest = {"settings": record.settings, "seed": record.seed, "began_ns": record.began_ns}
+            origin = origin_of(run_, measured[0][1])._asdict()
+            yield cell.key, Kept(record.values, each_s, rest, origin, run_.manifest.title)
+    finally:
+        shutil.rmtree(captures, ignore_errors=True)
+
+
+def _cpu_s() -> float:
+    """Return the processor time of this process, and of those that it has ended."""
+    both = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(each.ru_utime + each.ru_stime for each in both)
+
+
+def collect(rows: Sequence[Row], cells: Sequence[Cell], kept: Mapping[str, Kept]) -> Results:
+    """Return the values of rows, from the cells that have been run."""
+    places: dict[Row, list[Cell]] = {}
+    for cell in cells:
+        places.setdefault(cell.place, []).append(cell)
+    values: dict[Row, dict[int, float]] = {}
+    for row in rows:
+        there = places.get(row._replace(metric=""), [])
+        known = {cell.seed: kept[cell.key].values.get(row.metric) for cell in there}
+        values[row] = {seed: value for seed, value in known.items() if value is not None}
+    return Results(values, _facts(cells, kept))
+
+
+def _facts(cells: Sequence[Cell], kept: Mapping[str, Kept]) -> dict[str, str]:
+    keys = {cell.key for cell in cells}
+    seconds = sum(kept[key].cpu_s for key in keys)
+    return {
+        "code": f"{code_version()[:16]} (commit {commit() or 'unknown'})",
+        "written": f"{datetime.now(UTC):%Y-%m-%d}",
+        "runs": f"{len(keys)}, {seconds:.0f} s of processor time with their analysis",
+        "machine": processor(),
+    }
+
+
+def write_pages(
+    study: StudySpec, cells: Sequence[Cell], kept: Mapping[str, Kept], directory: Path
+) -> list[Path]:
+    """Write page and measures of each scenario's runs, as a sweep does; return the pages."""
+    from analysis.metrics.study import Origin, Record
+    from analysis.metrics.study import study as studied
+    from analysis.pipelines.compare import write_sweep
+    from analysis.report.study import render_study
+
+    pages = []
+    for name, runs in study.runs.items():
+        here = [cell for cell in cells if cell.runs == name and cell.job is not None]
+        if not here or runs.scenario is None:
+            continue
+        those = [(cell, kept[cell.key]) for cell in here]
+        records = [
+            Record(layering=cell.layering, values=found.values, source=name, **found.record)
+            for cell, found in those
+        ]
+        origin, title = Origin(**those[0][1].origin), those[0][1].title
+        place = directory / name
+        place.mkdir(exist_ok=True)
+        write_sweep(place, runs.scenario, title, origin, records)
+        page = place / "study.html"
+        write_whole(page, render_study(studied(runs.scenario, title, records, [origin])))
+        pages.append(page)
+    return pages
