@@ -63,11 +63,11 @@ def _rows(study: StudySpec, decided: Decided) -> Iterator[str]:
     note = f" {claim.note}" if claim.note else ""
     yield f"| **{claim.text}**{source} | `{decided.key}`.{note} | | **{decided.verdict}** |"
     for found in decided.found:
-        yield f"| {found.expected.says} | {_sides(study, found)} | {_tested(found)} | {_verdict(found)} |"
+        yield f"| {found.expected.says} | {sides(study, found)} | {tested(found)} | {_verdict(found)} |"
 
 
-def _sides(study: StudySpec, found: Found) -> str:
-    """Return the metric, and the mean of each side."""
+def sides(study: StudySpec, found: Found) -> str:
+    """Return the metric of an expectation, and the mean of each side."""
     title, unit = study.runs[found.expected.runs].metrics()[found.expected.metric]
     sides = (
         f"`{side.layering}`{_at(study, side)} {interval(mean)}"
@@ -91,7 +91,7 @@ _TESTS = {
 }
 
 
-def _tested(found: Found) -> str:
+def tested(found: Found) -> str:
     """Return the tested figure, the region, n and the test."""
     expected, effect = found.expected, found.effect
     if effect is None:

@@ -8,6 +8,7 @@ from contextlib import closing
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from analysis.files import locked
 from base.files import write_whole
@@ -20,6 +21,7 @@ from testbed.study.results import Results, Row
 from testbed.study.spec import StudySpec
 
 _AT_ONCE = 16
+_AT_ONCE_ON_SPARK = 256
 """Runs whose captures are on disk together: a study that is stopped has lost no more."""
 
 CELLS, CAPTURES = "cells", "captures.partial"
@@ -28,8 +30,24 @@ CELLS, CAPTURES = "cells", "captures.partial"
 Progress = Callable[[int, int, str], None]
 
 
+class Means(NamedTuple):
+    """What works: processes, or Spark's executors, which see the directory under the same path.
+
+    Attributes:
+        workers: number of processes.
+        engine: of the analysis.
+        master: Spark's; None for one of this machine.
+        on_spark: whether runs are Spark tasks; models are played here in any case.
+    """
+
+    workers: int = 1
+    engine: str = "auto"
+    master: str | None = None
+    on_spark: bool = False
+
+
 def run(
-    study: StudySpec, cells: Sequence[Cell], directory: Path, workers: int, engine: str, progress: Progress
+    study: StudySpec, cells: Sequence[Cell], directory: Path, means: Means, progress: Progress
 ) -> dict[str, Kept]:
     """Run the cells that `directory` does not keep; return all, by key.
 
@@ -41,7 +59,7 @@ def run(
         every = {cell.key: cell for cell in cells}
         kept = {key: found for key in every if (found := store.get(key)) is not None}
         left = [cell for key, cell in every.items() if key not in kept]
-        for key, found in _run(study, left, directory, workers, engine):
+        for key, found in _run(study, left, directory, means):
             store.put(key, found)
             kept[key] = found
             progress(len(kept), len(every), "")
@@ -49,16 +67,17 @@ def run(
 
 
 def _run(
-    study: StudySpec, cells: Sequence[Cell], directory: Path, workers: int, engine: str
+    study: StudySpec, cells: Sequence[Cell], directory: Path, means: Means
 ) -> Iterator[tuple[str, Kept]]:
     models = [cell for cell in cells if cell.job is None]
     if models:
         names = {name: runs.model for name, runs in study.runs.items() if runs.model is not None}
-        with closing(work_off(partial(_play, names), models, min(workers, len(models)))) as played:
+        with closing(work_off(partial(_play, names), models, min(means.workers, len(models)))) as played:
             yield from played
     emulated = [cell for cell in cells if cell.job is not None]
-    for at in range(0, len(emulated), _AT_ONCE):
-        yield from _emulated(emulated[at : at + _AT_ONCE], directory / CAPTURES, workers, engine)
+    most = _AT_ONCE_ON_SPARK if means.on_spark else _AT_ONCE
+    for at in range(0, len(emulated), most):
+        yield from _emulated(emulated[at : at + most], directory / CAPTURES, means)
 
 
 def _play(names: Mapping[str, str], cell: Cell) -> tuple[str, Kept]:
@@ -67,7 +86,7 @@ def _play(names: Mapping[str, str], cell: Cell) -> tuple[str, Kept]:
     return cell.key, Kept(figures, time.process_time() - since, {}, {})
 
 
-def _emulated(cells: Sequence[Cell], captures: Path, workers: int, engine: str) -> Iterator[tuple[str, Kept]]:
+def _emulated(cells: Sequence[Cell], captures: Path, means: Means) -> Iterator[tuple[str, Kept]]:
     from analysis.pipelines.compare import origin_of
     from analysis.run.manifest import Run
 
@@ -75,9 +94,12 @@ def _emulated(cells: Sequence[Cell], captures: Path, workers: int, engine: str) 
     since = _cpu_s()
     jobs = [cell.job for cell in cells if cell.job is not None]
     try:
-        sweeping.emulate_all(jobs, captures, workers, lambda *_: None)
+        if means.on_spark:
+            sweeping.emulate_on_spark(jobs, captures, means.master, lambda *_: None)
+        else:
+            sweeping.emulate_all(jobs, captures, means.workers, lambda *_: None)
         runs = [Run(captures / job.place) for job in jobs]
-        measured = [*sweeping.measures(runs, captures / "tables", None, engine)]
+        measured = [*sweeping.measures(runs, captures / "tables", means.master, means.engine)]
         each_s = (_cpu_s() - since) / len(cells)
         records = [record for found, _ in measured for record in found]
         for cell, run_, record in zip(cells, runs, records, strict=True):

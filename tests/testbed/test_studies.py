@@ -21,6 +21,7 @@ from testbed.study.decide import Decided, Found, Verdict, decide
 from testbed.study.models import MODELS
 from testbed.study.pages import refreshed, results_path, table
 from testbed.study.results import Results, Row, needed
+from testbed.study.run import Means
 from testbed.study.spec import ENOUGH, StudySpec, available, load
 
 ROOT = Path(__file__).parents[2]
@@ -340,13 +341,28 @@ def test_a_study_that_is_stopped_goes_on(
             raise Stopped
 
     with pytest.raises(Stopped):
-        running.run(study, every, tmp_path / "out", 1, "auto", stop)
+        running.run(study, every, tmp_path / "out", Means(), stop)
     assert len(kept(tmp_path / "out")) == 7
     done = []
-    running.run(study, every, tmp_path / "out", 1, "auto", lambda *told: done.append(told[0]))
+    running.run(study, every, tmp_path / "out", Means(), lambda *told: done.append(told[0]))
     assert done == [*range(8, 15)]
     assert len(kept(tmp_path / "out")) == 14
     assert not (tmp_path / "out" / running.CAPTURES).exists()
+
+
+@pytest.mark.spark
+def test_runs_as_spark_tasks_give_the_same(small: Path, tmp_path: Path) -> None:
+    study, path = load(str(small))
+    rows = needed(study, ["all-comes"])
+    cells = [*planned(study, path, 1, only=rows)]
+    assert len(cells) == 3
+    told: list[int] = []
+    means = Means(engine="spark", master="local[2]", on_spark=True)
+    spark = running.run(study, cells, tmp_path / "spark", means, lambda done, *_: told.append(done))
+    here = running.run(study, cells, tmp_path / "here", Means(), lambda *_: None)
+    assert told == [1, 2, 3]
+    for key, kept_here in here.items():
+        assert spark[key].values == pytest.approx(kept_here.values)
 
 
 def test_a_cell_is_known_by_all_that_decides_it(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -410,6 +426,7 @@ def test_the_study_of_the_document_is_one(tmp_path: Path) -> None:
         (["nothing"], "no such study; there are claims"),
         (["claims", "--only", "nothing"], "no claim of the study"),
         (["claims", "--keep", "--seeds", "2"], "only the whole study is kept"),
+        (["claims", "--on-spark", "--jobs", "2"], "leave --jobs and --engine out"),
     ],
 )
 def test_mistakes_are_a_line(words: list[str], said: str) -> None:

@@ -18,7 +18,7 @@ from testbed.study.decide import Decided, Found, decide
 from testbed.study.figures import write_figures
 from testbed.study.pages import interval, results_path
 from testbed.study.results import Results, needed
-from testbed.study.run import collect, run, write_pages
+from testbed.study.run import Means, collect, run, write_pages
 from testbed.study.spec import StudySpec, load
 
 
@@ -35,6 +35,8 @@ from testbed.study.spec import StudySpec, load
 )
 @click.option("--out", type=click.Path(path_type=Path), help="Directory of runs; default runs/study-STUDY.")
 @jobs_option
+@click.option("--on-spark", is_flag=True, help="Make runs Spark tasks; OUT is to be shared.")
+@click.option("--master", help="Spark master; default local.")
 @engine_option
 @click.option("--keep", is_flag=True, help="Write the results beside the study's file, for the pages.")
 def study(
@@ -44,6 +46,8 @@ def study(
     first_seed: int | None,
     out: Path | None,
     jobs: int | None,
+    on_spark: bool,
+    master: str | None,
     engine: str,
     keep: bool,
 ) -> None:
@@ -59,7 +63,10 @@ def study(
     is_whole = not only and seeds is None and begin == chosen.first_seed
     if keep and not is_whole:
         raise UserError("--keep: only the whole study is kept; leave --only, --seeds and --first-seed out")
-    check_analysis(engine, None)
+    if on_spark and (jobs or engine == "sail"):
+        raise UserError("--on-spark: Spark runs and analyses all; leave --jobs and --engine out")
+    means = Means(RunOptions(jobs=jobs).workers, "spark" if on_spark else engine, master, on_spark)
+    check_analysis(means.engine, master)
     rows = needed(chosen, claims, chosen.figures if is_whole else ())
     cells = [*planned(chosen, path, begin, seeds, None if is_whole else rows)]
     directory = out or Path("runs") / f"study-{path.stem}"
@@ -68,7 +75,7 @@ def study(
         f"study     {count_of(len({cell.key for cell in cells}), 'run')} of {count_of(len(claims), 'claim')}"
     )
     with counted(console, "study") as show:
-        kept = run(chosen, cells, directory, RunOptions(jobs=jobs).workers, engine, show)
+        kept = run(chosen, cells, directory, means, show)
     results = collect(rows, cells, kept)
     known = results_path(path)
     before = Results.read(known) if known.exists() and not is_whole else None
