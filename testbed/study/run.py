@@ -1,9 +1,9 @@
 """Runs the cells of a study that are not kept yet, side by side, and collects what claims need."""
 
-import resource
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
 from datetime import UTC, datetime
 from functools import partial
@@ -12,15 +12,17 @@ from typing import NamedTuple
 
 from analysis.files import locked
 from base.files import write_whole
+from testbed.errors import UserError
 from testbed.experiment.provenance import code_version, commit, processor
 from testbed.experiment.sweeps import sweep as sweeping
-from testbed.experiment.workers import work_off
+from testbed.experiment.sweeps.directory import Job
+from testbed.experiment.workers import work_off, work_off_on_spark
 from testbed.study.cells import Cell, Kept, Store
 from testbed.study.models import MODELS, Figures
 from testbed.study.results import Results, Row
 from testbed.study.spec import StudySpec
 
-_AT_ONCE = 16
+_AT_ONCE = 24
 _AT_ONCE_ON_SPARK = 256
 """Runs whose captures are on disk together: a study that is stopped has lost no more."""
 
@@ -74,10 +76,44 @@ def _run(
         names = {name: runs.model for name, runs in study.runs.items() if runs.model is not None}
         with closing(work_off(partial(_play, names), models, min(means.workers, len(models)))) as played:
             yield from played
-    emulated = [cell for cell in cells if cell.job is not None]
-    most = _AT_ONCE_ON_SPARK if means.on_spark else _AT_ONCE
-    for at in range(0, len(emulated), most):
-        yield from _emulated(emulated[at : at + most], directory / CAPTURES, means)
+    emulated = {cell.job.place: cell for cell in cells if cell.job is not None}
+    captures = directory / CAPTURES
+    shutil.rmtree(captures, ignore_errors=True)  # of a study that was killed
+    try:
+        done: dict[str, tuple[Cell, float]] = {}
+        most = _AT_ONCE_ON_SPARK if means.on_spark else _AT_ONCE
+        for place, cpu_s in _emulated([cell.job for cell in emulated.values() if cell.job], captures, means):
+            done[place] = emulated[place], cpu_s
+            if len(done) == most:
+                yield from _measured([*done.values()], captures, means)
+                done = {}
+        if done:
+            yield from _measured([*done.values()], captures, means)
+    finally:
+        shutil.rmtree(captures, ignore_errors=True)
+
+
+def _emulated(jobs: Sequence[Job], captures: Path, means: Means) -> Iterator[tuple[str, float]]:
+    """Run jobs; yield place and processor time of each. Processes go on while those that are done are
+    analysed.
+    """
+    work = partial(_emulate, directory=captures.resolve())
+    if means.on_spark:
+        yield from work_off_on_spark(work, jobs, means.master)
+        return
+    try:
+        with closing(work_off(work, jobs, min(means.workers, max(len(jobs), 1)))) as places:
+            yield from places
+    except BrokenProcessPool as error:
+        raise UserError(
+            "a process of the study was killed, perhaps for want of memory: give the same command again, with"
+            " fewer --jobs, and it goes on"
+        ) from error
+
+
+def _emulate(job: Job, directory: Path) -> tuple[str, float]:
+    since = time.process_time()
+    return sweeping.emulate(job, directory), time.process_time() - since
 
 
 def _play(names: Mapping[str, str], cell: Cell) -> tuple[str, Kept]:
@@ -86,34 +122,23 @@ def _play(names: Mapping[str, str], cell: Cell) -> tuple[str, Kept]:
     return cell.key, Kept(figures, time.process_time() - since, {}, {})
 
 
-def _emulated(cells: Sequence[Cell], captures: Path, means: Means) -> Iterator[tuple[str, Kept]]:
+def _measured(
+    cells: Sequence[tuple[Cell, float]], captures: Path, means: Means
+) -> Iterator[tuple[str, Kept]]:
+    """Analyse runs, and remove their captures."""
     from analysis.pipelines.compare import origin_of
     from analysis.run.manifest import Run
 
-    shutil.rmtree(captures, ignore_errors=True)  # of a study that was killed
-    since = _cpu_s()
-    jobs = [cell.job for cell in cells if cell.job is not None]
-    try:
-        if means.on_spark:
-            sweeping.emulate_on_spark(jobs, captures, means.master, lambda *_: None)
-        else:
-            sweeping.emulate_all(jobs, captures, means.workers, lambda *_: None)
-        runs = [Run(captures / job.place) for job in jobs]
-        measured = [*sweeping.measures(runs, captures / "tables", means.master, means.engine)]
-        each_s = (_cpu_s() - since) / len(cells)
-        records = [record for found, _ in measured for record in found]
-        for cell, run_, record in zip(cells, runs, records, strict=True):
-            rest = {"settings": record.settings, "seed": record.seed, "began_ns": record.began_ns}
-            origin = origin_of(run_, measured[0][1])._asdict()
-            yield cell.key, Kept(record.values, each_s, rest, origin, run_.manifest.title)
-    finally:
-        shutil.rmtree(captures, ignore_errors=True)
-
-
-def _cpu_s() -> float:
-    """Return the processor time of this process, and of those that it has ended."""
-    both = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(each.ru_utime + each.ru_stime for each in both)
+    since = time.process_time()
+    runs = [Run(captures / cell.job.place) for cell, _ in cells if cell.job is not None]
+    measured = [*sweeping.measures(runs, captures / "tables", means.master, means.engine)]
+    each_s = (time.process_time() - since) / len(cells)
+    records = [record for found, _ in measured for record in found]
+    for (cell, cpu_s), run_, record in zip(cells, runs, records, strict=True):
+        rest = {"settings": record.settings, "seed": record.seed, "began_ns": record.began_ns}
+        origin = origin_of(run_, measured[0][1])._asdict()
+        yield cell.key, Kept(record.values, cpu_s + each_s, rest, origin, run_.manifest.title)
+        shutil.rmtree(run_.directory)
 
 
 def collect(rows: Sequence[Row], cells: Sequence[Cell], kept: Mapping[str, Kept]) -> Results:
