@@ -34,7 +34,7 @@ def trade(study: StudySpec, results: Results, name: str) -> Figure:
     known = points(study, results, wanted)
     place_of = places(list(dict.fromkeys(side.layering for side, _, _ in known)))
     data: list[Spec] = []
-    for layering, place in place_of.items():
+    for number, (layering, place) in enumerate(place_of.items()):
         own = [(x, y) for side, x, y in known if side.layering == layering]
         data.append(
             {
@@ -47,19 +47,25 @@ def trade(study: StudySpec, results: Results, name: str) -> Figure:
                 "error_x": _bars([x for x, _ in own], place),
                 "error_y": _bars([y for _, y in own], place),
                 "line": {"color": colour(place), "width": 1.2, "dash": dash(place)},
-                "marker": {"size": 7, "color": colour(place), "symbol": place},
+                "marker": {"size": 7, "color": colour(place), "symbol": number},
             }
         )
     x_axis, y_axis = BY_KEY[wanted.x], BY_KEY[wanted.y]
     layout: Spec = {
-        "xaxis": {"title": {"text": f"{x_axis.title}, {x_axis.unit}"}, **logarithmic(data, "x")},
-        "yaxis": {"title": {"text": f"{y_axis.title}, {y_axis.unit}"}, **logarithmic(data, "y")},
+        "xaxis": {"title": {"text": f"{x_axis.title}, {x_axis.unit}"}, **_axis([x for _, x, _ in known])},
+        "yaxis": {"title": {"text": f"{y_axis.title}, {y_axis.unit}"}, **_axis([y for _, _, y in known])},
         "height": 360,
     }
     text = (
         f"{y_axis.title} over {x_axis.title}: a curve for each layering, through its settings, with intervals"
     )
     return figure(name, wanted.title, text, data, layout, _COLUMNS)
+
+
+def _axis(values: list[Estimate]) -> Spec:
+    """Return a logarithmic axis with room for intervals."""
+    ends = [end for value in values for end in (value.mean, value.low, value.high) if end is not None]
+    return logarithmic([{"ends": ends}], "ends")
 
 
 def _bars(values: list[Estimate], place: int) -> Spec:
