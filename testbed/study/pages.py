@@ -70,17 +70,14 @@ def sides(study: StudySpec, found: Found) -> str:
     """Return the metric of an expectation, and the mean of each side."""
     title, unit = study.runs[found.expected.runs].metrics()[found.expected.metric]
     sides = (
-        f"`{side.layering}`{_at(study, side)} {interval(mean)}"
+        f"`{side.layering}`{_at(side)} {interval(mean)}"
         for side, mean in zip(found.expected.sides(), found.sides, strict=False)
     )
     return f"{title}, {unit}: {'; '.join(sides)}"
 
 
-def _at(study: StudySpec, side: Side) -> str:
-    """Return a setting, without what is the same in all runs."""
-    sweep = study.runs[side.runs].sweep
-    words = setting_words({key: value for key, value in side.setting.items() if len(sweep[key]) > 1})
-    return f" ({words})" if words else ""
+def _at(side: Side) -> str:
+    return f" ({setting_words(side.setting)})" if side.setting else ""
 
 
 _TESTS = {
