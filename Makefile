@@ -7,6 +7,8 @@
 # make soak   a day of traffic in virtual time, then ten minutes against a daemon
 # make bench-decode  how fast captures are decoded, against tshark and Scapy
 # make bench-analysis  how fast PIT state is told from packets, against DuckDB
+# make paper-results  the runs behind the verdicts of the documents; goes on where it was stopped
+# make paper  paper/build/paper.pdf from the committed results (LaTeX, by apt when root)
 # make docs   the documents as a site with search, site/index.html; broken links are errors
 # make pictures  the pictures of the documents, by Chromium
 #
@@ -24,7 +26,7 @@ TESTS_OF_COMPILED := tests/forwarder tests/feedcache tests/lli tests/simulate te
 # Else each of the hundreds of processes that tests start would compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: compiled demo test test-plain test-mininet test-compiled test-slow lint bench bench-decode bench-analysis docs pictures fuzz soak setup clean
+.PHONY: compiled demo test test-plain test-mininet test-compiled test-slow lint bench bench-decode bench-analysis docs paper paper-results pictures fuzz soak setup clean
 .DEFAULT_GOAL := help
 
 help:
@@ -79,6 +81,19 @@ docs: $(STAMPS)/docs
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	@echo "site/index.html"
 
+# At low priority, and resumable: what runs/study-claims keeps is not run again.
+paper-results: $(STAMPS)/dev
+	@nice -n 15 $(BIN)/feednet study claims --out runs/study-claims --keep
+	@$(BIN)/python docs/generate.py
+
+paper: $(STAMPS)/dev $(STAMPS)/latex
+	@$(BIN)/python -m testbed.study.paper claims paper/build
+	@cd paper && for pass in 1 2 3; do \
+		pdflatex -interaction=batchmode -halt-on-error -output-directory build paper.tex >/dev/null || \
+			{ grep -A 3 '^!' build/paper.log; exit 1; }; \
+	done
+	@echo "paper/build/paper.pdf"
+
 pictures: $(STAMPS)/dev
 	@$(BIN)/python docs/pictures.py
 
@@ -117,6 +132,14 @@ $(STAMPS)/dev: $(STAMPS)/venv pyproject.toml
 	@$(call install,'.[dev]')
 	@touch $(STAMPS)/run $@
 
+LATEX := texlive-latex-base texlive-latex-recommended texlive-fonts-recommended
+$(STAMPS)/latex:
+	@mkdir -p $(STAMPS)
+	@command -v pdflatex >/dev/null || { [ "$$(id -u)" -eq 0 ] && apt-get update -qq && \
+		DEBIAN_FRONTEND=noninteractive apt-get install -qq --no-install-recommends $(LATEX) >/dev/null; } || \
+		{ echo "missing: pdflatex. On Debian or Ubuntu: sudo apt install --no-install-recommends $(LATEX)"; exit 1; }
+	@touch $@
+
 $(STAMPS)/docs: $(STAMPS)/venv pyproject.toml
 	@echo "installing what makes a site of the documents"
 	@$(call install,'.[docs]')
@@ -129,4 +152,4 @@ $(STAMPS)/compiled: $(STAMPS)/dev setup.py pyproject.toml testbed/compile.sh \
 	@sh testbed/compile.sh $(BIN)/python $(COMPILED) && if [ -d $(COMPILED) ]; then touch $@; fi
 
 clean:
-	rm -rf $(VENV) $(STAMPS) $(COMPILED) build site *.egg-info
+	rm -rf $(VENV) $(STAMPS) $(COMPILED) build site paper/build *.egg-info

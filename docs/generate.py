@@ -1,11 +1,12 @@
 # ruff: noqa: E501 (tables with a row a line)
-"""Writes the parts of controlled-push.md that follow from the code: packets, state machine, constants.
+"""Writes the parts of documents that follow from the code, and from the results of studies.
 
-Such a part stands between `<!-- generated: name -->` and `<!-- end -->`. To bring them up to date:
+A part of controlled-push.md (packets, state machine, constants) stands between `<!-- generated: name -->` and
+`<!-- end -->`; the verdicts of a study, in any document, after `<!-- study: NAME PAGE -->`. To bring them up to date:
 
     python docs/generate.py
 
-tests/test_protocol_document.py fails while they are not.
+tests/test_protocol_document.py and tests/testbed/test_studies.py fail while they are not.
 """
 
 import inspect
@@ -42,6 +43,7 @@ from forwarder.wire import lp, name, packet
 from forwarder.wire.tlv import elements, read_nni
 from ssb import work
 from ssb.keys import Identity
+from testbed.study import pages
 from testbed.verify.kit.story import Step
 from testbed.verify.push.family import PUSH
 from testbed.verify.push.stories import story
@@ -454,3 +456,5 @@ def refreshed(text: str) -> str:
 
 if __name__ == "__main__":
     DOCUMENT.write_text(refreshed(DOCUMENT.read_text(encoding="utf-8")), encoding="utf-8")
+    for document in DOCUMENT.parent.glob("*.md"):
+        document.write_text(pages.refreshed(document.read_text(encoding="utf-8")), encoding="utf-8")

@@ -45,6 +45,7 @@ TESTBED = layered(
         "ladder",
         "ladder/swarms",
         "ladder/pages",
+        "study",
         "watch",
         "verify",
         "verify/links",

@@ -68,6 +68,7 @@ ELSEWHERE = {
     ("strategies.md", "from random import Random"): "tests/strategies/test_tutorial.py",
     ("strategies.md", 'title = "Two ways of 1 Mbit/s'): "tests/strategies/test_tutorial.py",
     ("scenarios.md", 'title = "A gateway'): "tests/testbed/test_scenario.py",
+    ("experiments.md", 'title = "Does controlled push'): "tests/testbed/test_studies.py",
     ("management.md", "[[authorize]]"): "tests/management/test_authorisation.py",
 }
 """Blocks that other tests run, by how they begin."""

@@ -231,7 +231,7 @@ class Samples:
         elif max(abs(low), abs(high)) <= least:
             verdict = Verdict.EQUAL
         else:
-            is_sure = low > 0 or _is_significant(agree, len(both))
+            is_sure = low > 0 or is_significant(agree, len(both))
             verdict = Verdict.BETTER if is_sure and worse > least else Verdict.UNKNOWN
         return Claim(best, other, value, base, worse, low, high, len(both), agree, verdict)
 
@@ -263,9 +263,9 @@ def _family(layering: str) -> str:
     return layering.partition("-")[0]
 
 
-def _is_significant(agree: int, n: int) -> bool:
+def is_significant(agree: int, n: int, confidence: float = CONFIDENCE) -> bool:
     """Return whether `agree` of `n` differences of one sign are significant, by the two-sided sign test."""
-    return bool(2 * sum(comb(n, k) for k in range(n - agree + 1)) / 2**n <= 1 - CONFIDENCE)
+    return bool(2 * sum(comb(n, k) for k in range(n - agree + 1)) / 2**n <= 1 - confidence)
 
 
 def _share(difference: float, of: float) -> float:

@@ -172,14 +172,14 @@ def studied(study: Study, metrics: Iterable[Metric] = STUDIED) -> list[Metric]:
     return [metric for metric in metrics if metric.key in keys]
 
 
-def estimate(values: Sequence[float]) -> Estimate:
+def estimate(values: Sequence[float], confidence: float = CONFIDENCE) -> Estimate:
     """Return the mean of the values and Student's t interval for it."""
     mean, n = round(fmean(values), _NOISE) + 0.0, len(values)  # no -0
     if n < 2:
         return Estimate(mean, None, None, n)
     from scipy.stats import t  # slow to import, unneeded for a single run
 
-    half = float(t.ppf((1 + CONFIDENCE) / 2, n - 1)) * stdev(values) / sqrt(n)
+    half = float(t.ppf((1 + confidence) / 2, n - 1)) * stdev(values) / sqrt(n)
     return Estimate(mean, mean - half, mean + half, n)
 
 

@@ -14,6 +14,7 @@ from testbed.layerings.registry import LAYERINGS
 from testbed.scenario import reference
 from testbed.scenario.overrides import SHORT_KEYS
 from testbed.scenario.reader import available
+from testbed.study.spec import available as studies
 from topologies.library import networks
 
 VARIABLE = "_FEEDNET_COMPLETE"
@@ -38,6 +39,11 @@ def completion(shell: str) -> None:
 def scenario(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete the name of a scenario, else a file."""
     return _starting(available(), incomplete, or_file=True)
+
+
+def study(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete the name of a study, else a file."""
+    return _starting(studies(), incomplete, or_file=True)
 
 
 def anything(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:

@@ -47,6 +47,7 @@ _PLACES = {
     "simulate": "testbed.cli.simulate:simulate",
     "ssb": "testbed.cli.nodes.ssb:ssb",
     "status": "testbed.cli.nodes.status:status",
+    "study": "testbed.cli.runs.study:study",
     "tiny": "testbed.cli.nodes.tiny:tiny",
     "topology": "testbed.cli.runs.topology:topology",
     "watch": "testbed.cli.captures.watch:watch",

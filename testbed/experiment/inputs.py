@@ -1,5 +1,6 @@
 """The input files of a scenario: a run keeps copies, so that its directory suffices to repeat it."""
 
+import hashlib
 import json
 import re
 import shutil
@@ -66,3 +67,17 @@ def without_files(table: dict[str, Any]) -> dict[str, Any]:
     if table["workload"].get("feed"):
         table["workload"]["feed"] = ""
     return table
+
+
+def fingerprint(scenario: Scenario) -> str:
+    """Return the SHA-256, in hexadecimal, of what a scenario says and of the files that it names, wherever
+    they are. Raises OSError.
+    """
+    table = scenario.model_dump(mode="json", by_alias=True)
+    files = [inner[key] for inner, key in _places(table)]
+    if table["workload"].get("feed"):
+        files.append(table["workload"]["feed"])
+    digest = hashlib.sha256(json.dumps(without_files(table), sort_keys=True).encode())
+    for file in files:
+        digest.update(hashlib.sha256(Path(file).read_bytes()).digest())
+    return digest.hexdigest()

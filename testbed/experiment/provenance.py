@@ -1,11 +1,25 @@
 """Provenance of figures: the code, and the machine."""
 
+import hashlib
 import os
 import platform
 import subprocess
+from functools import cache
 from pathlib import Path
 
 _HERE = Path(__file__).resolve()
+_ROOT = _HERE.parents[2]
+
+_ROOMS = (
+    *("base", "captures", "forwarder", "ndn_over_ssb", "ssb", "ssb_over_ndn", "topologies"),
+    *(f"analysis/{room}" for room in ("columns", "decode", "metrics", "pipelines", "pit", "run")),
+    *("analysis/spark", "analysis/tables"),
+    *(f"testbed/{room}" for room in ("experiment", "hosts", "ladder", "layerings")),
+    "testbed/scenario",
+)
+"""Rooms whose code decides what a run measures."""
+
+_NOT_CODE = "testbed/scenario/files"
 
 
 def commit() -> str | None:
@@ -28,6 +42,21 @@ def _git(*arguments: str) -> str | None:
     except (OSError, subprocess.SubprocessError):
         return None
     return done.stdout.strip()
+
+
+@cache
+def code_version() -> str:
+    """Return the SHA-256, in hexadecimal, of all files of the rooms whose code decides what a run measures.
+
+    It stays the same where only words of reports, commands or documents change.
+    """
+    digest = hashlib.sha256()
+    for room in _ROOMS:
+        for path in sorted((_ROOT / room).rglob("*")):
+            name = path.relative_to(_ROOT).as_posix()
+            if path.is_file() and "__pycache__" not in path.parts and not name.startswith(_NOT_CODE):
+                digest.update(f"{name}\0".encode() + hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()
 
 
 def processor() -> str:

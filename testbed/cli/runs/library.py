@@ -26,6 +26,7 @@ from testbed.layerings.registry import LAYERINGS
 from testbed.scenario import reader as scenarios
 from testbed.scenario import reference, workload
 from testbed.scenario.model import OTHER, Scenario
+from testbed.study.spec import available as studies
 from topologies.library import networks
 
 _WIDEST = 110
@@ -35,12 +36,14 @@ _PROTOCOLS = {"ndn": "over NDN", "ssb": "Secure Scuttlebutt"}
 @click.command("list")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def list_(as_json: bool) -> None:
-    """List scenarios, layerings, topologies and forwarding strategies."""
+    """List scenarios, studies, layerings, topologies and forwarding strategies."""
     known = {name: read_toml(path) for name, path in scenarios.available().items()}
+    of_studies = {name: str(read_toml(path)["title"]) for name, path in studies().items()}
     if as_json:
         names = {
             "scenarios": {name: said["title"] for name, said in known.items()},
             "groups": {name: said.get("group", OTHER) for name, said in known.items()},
+            "studies": of_studies,
             "layerings": {name: layering.title for name, layering in LAYERINGS.items()},
             "topologies": [name for name, _, _ in reference.generator_rows()],
             "networks": {name: network.title for name, network in networks().items()},
@@ -54,6 +57,7 @@ def list_(as_json: bool) -> None:
     for group in sorted(groups, key=lambda group: (group == OTHER, group)):
         _print_rows(f"scenarios: {group}", groups[group])
     console.print("  (feednet describe NAME: what happens in it; feednet run NAME)")
+    _print_rows("studies (feednet study NAME)", of_studies)
     for protocol in dict.fromkeys(layering.protocol for layering in LAYERINGS.values()):
         of = {name: each.title for name, each in LAYERINGS.items() if each.protocol == protocol}
         _print_rows(f"layerings: {_PROTOCOLS.get(protocol, protocol)}", of)

@@ -18,7 +18,7 @@ from functools import partial
 from itertools import product
 from math import prod
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from base.files import write_whole
 from testbed.errors import UserError, shown
@@ -31,6 +31,12 @@ from testbed.layerings.registry import LAYERINGS
 from testbed.scenario import reader as scenarios
 from testbed.scenario import workload
 from testbed.scenario.overrides import long_key
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from analysis.metrics.study import Record
+    from analysis.run.manifest import Run
 
 MOST_RUNS = 10_000
 BATCH_BYTES = 1 << 30
@@ -167,35 +173,51 @@ def measure(
 
     `command` is the runs' command, for the page. Raises analysis.errors.AnalysisError.
     """
-    from analysis.metrics.catalogue import METRICS
-    from analysis.metrics.study import Record, study
-    from analysis.pipelines.compare import origin_of, record_of, write_sweep
-    from analysis.pipelines.run import measure_cases
+    from analysis.metrics.study import study
+    from analysis.pipelines.compare import origin_of, write_sweep
     from analysis.report.study import render_study
-    from analysis.run.context import Case
     from analysis.run.manifest import Run
-    from analysis.run.settings import settings_of
 
     runs = [Run(directory / job.place) for job in jobs]
+    total = sum(len(run.manifest.layerings) for run in runs)
     records: list[Record] = []
-    tables = directory / "tables.partial"
-    for batch in _batches(runs):
-        progress(len(records), sum(len(run.manifest.layerings) for run in runs), "measuring")
-        cases = {f"{k:04d} {x}": Case(run, x) for k, run in enumerate(batch) for x in run.manifest.layerings}
-        try:
-            measured = measure_cases(cases, tables, master, engine)
-        finally:
-            shutil.rmtree(tables, ignore_errors=True)
-        rows = {row["layering"]: row for row in measured.to_pylist()}
-        for name, case in cases.items():
-            values = {m.key: rows[name][m.key] for m in METRICS if rows[name][m.key] is not None}
-            records.append(record_of(case.run, case.layering, settings_of(case.run), values))
+    for batch in measures(runs, directory / "tables.partial", master, engine):
+        found, measured = batch
+        records += found
+        progress(len(records), total, "measuring")
     first = runs[0].manifest
     origin = origin_of(runs[0], measured, command, datetime.now(UTC).isoformat(timespec="seconds"))
     write_sweep(directory, first.scenario, first.title, origin, records)
     page = directory / "study.html"
     write_whole(page, render_study(study(first.scenario, first.title, records, [origin])))
     return page
+
+
+def measures(
+    runs: "Sequence[Run]", tables: Path, master: str | None, engine: str
+) -> "Iterator[tuple[list[Record], pa.Table]]":
+    """Analyse runs in batches; yield the records of each batch, and the table from which they are.
+
+    `tables` is a directory for the tables of a batch, removed with it. Raises analysis.errors.AnalysisError.
+    """
+    from analysis.metrics.catalogue import METRICS
+    from analysis.pipelines.compare import record_of
+    from analysis.pipelines.run import measure_cases
+    from analysis.run.context import Case
+    from analysis.run.settings import settings_of
+
+    for batch in _batches(runs):
+        cases = {f"{k:04d} {x}": Case(run, x) for k, run in enumerate(batch) for x in run.manifest.layerings}
+        try:
+            measured = measure_cases(cases, tables, master, engine)
+        finally:
+            shutil.rmtree(tables, ignore_errors=True)
+        rows = {row["layering"]: row for row in measured.to_pylist()}
+        records = []
+        for name, case in cases.items():
+            values = {m.key: rows[name][m.key] for m in METRICS if rows[name][m.key] is not None}
+            records.append(record_of(case.run, case.layering, settings_of(case.run), values))
+        yield records, measured
 
 
 def _batches(runs: Sequence[Any]) -> Iterator[list[Any]]:

@@ -1,0 +1,1 @@
+"""Studies: many runs of several scenarios, and the claims that they decide."""

@@ -1,0 +1,136 @@
+"""The verdicts of a study as tables of Markdown, which documents have between two marks.
+
+A document says `<!-- study: NAME PAGE -->`, and `<!-- end -->` below the table.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from math import floor, log10
+from pathlib import Path
+
+from analysis.metrics.study import Estimate
+from analysis.report.words.numbers import pretty
+from testbed.study.decide import Decided, Found, Verdict, decide
+from testbed.study.results import Results, setting_words
+from testbed.study.spec import ENOUGH, Expectation, Side, StudySpec, load
+
+_MOST_PLACES = 6
+
+_PART = re.compile(r"(<!-- study: ([a-z0-9-]+) ([a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def results_path(study: Path) -> Path:
+    """Return where the results of a study stand."""
+    return study.with_suffix(".csv")
+
+
+def refreshed(text: str) -> str:
+    """Return a document with the tables that follow from the results. Raises UserError."""
+    return _PART.sub(lambda found: f"{found[1]}{_tables(found[2], found[3])}{found[4]}", text)
+
+
+def _tables(name: str, page: str) -> str:
+    study, path = load(name)
+    return table(study, Results.read(results_path(path)), name, page)
+
+
+def table(study: StudySpec, results: Results, name: str, page: str) -> str:
+    """Return the verdicts of a page: a row for each claim, and below it one for each figure."""
+    keys = [key for key, claim in study.claims.items() if claim.page == page]
+    decided = [decide(study, results, key) for key in keys]
+    lines = [
+        "",
+        _summary(study, decided, name),
+        "",
+        "| claim, and what it expects | figures | tested | verdict |",
+    ]
+    lines += ["|---|---|---|---|", *(line for each in decided for line in _rows(study, each))]
+    return "\n".join([*lines, *_few(study, decided), ""]) + "\n"
+
+
+def _summary(study: StudySpec, decided: Sequence[Decided], name: str) -> str:
+    counts = {verdict: sum(each.verdict is verdict for each in decided) for verdict in Verdict}
+    said = ", ".join(f"{verdict}: {count}" for verdict, count in counts.items() if count)
+    return (
+        f"{len(decided)} claims, from the results of `feednet study {name}` ({said}). Intervals are of"
+        f" {study.confidence * 100:g} %, over n seeds. `feednet study {name} --only KEY` makes a claim again."
+    )
+
+
+def _rows(study: StudySpec, decided: Decided) -> Iterator[str]:
+    claim = decided.claim
+    source = f" ({claim.source})" if claim.source else ""
+    note = f" {claim.note}" if claim.note else ""
+    yield f"| **{claim.text}**{source} | `{decided.key}`.{note} | | **{decided.verdict}** |"
+    for found in decided.found:
+        yield f"| {found.expected.says} | {sides(study, found)} | {tested(found)} | {_verdict(found)} |"
+
+
+def sides(study: StudySpec, found: Found) -> str:
+    """Return the metric of an expectation, and the mean of each side."""
+    title, unit = study.runs[found.expected.runs].metrics()[found.expected.metric]
+    sides = (
+        f"`{side.layering}`{_at(side)} {interval(mean)}"
+        for side, mean in zip(found.expected.sides(), found.sides, strict=False)
+    )
+    return f"{title}, {unit}: {'; '.join(sides)}"
+
+
+def _at(side: Side) -> str:
+    return f" ({setting_words(side.setting)})" if side.setting else ""
+
+
+_TESTS = {
+    "ratio": "t of log ratios",
+    "difference": "t of differences",
+    "mean": "t of the mean",
+    "sign": "sign test",
+}
+
+
+def tested(found: Found) -> str:
+    """Return the tested figure, the region, n and the test."""
+    expected, effect = found.expected, found.effect
+    if effect is None:
+        return _TESTS[expected.test]
+    said = []
+    if expected.test == "sign":
+        said.append(f"so in {round(effect.mean * effect.n)} of {effect.n} seeds")
+    elif expected.test != "mean":
+        said.append(f"{expected.test} {interval(effect)}")
+    if region := _region(expected):
+        said.append(f"expected {region}")
+    return "; ".join([*said, f"n = {effect.n}, {_TESTS[expected.test]}"])
+
+
+def _region(expected: Expectation) -> str:
+    above, below = expected.above, expected.below
+    if above is not None and below is not None:
+        return f"between {above:g} and {below:g}"
+    if above is not None:
+        return f"above {above:g}"
+    return "" if below is None else f"below {below:g}"
+
+
+def _verdict(found: Found) -> str:
+    why = f": {found.why}" if found.why else ""
+    despite = f" ({found.expected.despite})" if found.expected.despite else ""
+    return f"{found.verdict}{why}{despite}"
+
+
+def interval(value: Estimate) -> str:
+    """Return a mean with its interval, to two digits of its half: "5.51 [5.40, 5.62]"."""
+    if value.low is None or value.high is None or value.low == value.high:
+        return pretty(value.mean)
+    places = min(max(1 - floor(log10((value.high - value.low) / 2)), 0), _MOST_PLACES)
+    mean, low, high = (f"{each:,.{places}f}" for each in (value.mean, value.low, value.high))
+    return f"{mean} [{low}, {high}]"
+
+
+def _few(study: StudySpec, decided: Sequence[Decided]) -> Iterator[str]:
+    """Yield why some runs have few seeds."""
+    names = dict.fromkeys(found.expected.runs for each in decided for found in each.found)
+    few = [name for name in names if study.seeds_of(name) < ENOUGH]
+    if few:
+        yield ""
+        yield from (f"- {study.seeds_of(name)} seeds of `{name}`: {study.runs[name].why}" for name in few)
