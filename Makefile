@@ -147,7 +147,7 @@ $(STAMPS)/docs: $(STAMPS)/venv pyproject.toml
 
 # Anew when what is compiled has changed, or when there was no compiler.
 $(STAMPS)/compiled: $(STAMPS)/dev setup.py pyproject.toml testbed/compile.sh \
-		$(shell find base forwarder topologies/emulator captures/formats captures/layers -name '*.py') \
+		$(shell find base forwarder topologies/emulator captures/formats captures/layers testbed/verify -name '*.py') \
 		topologies/pipe.py ssb/bipf.py ssb/canonical.py
 	@sh testbed/compile.sh $(BIN)/python $(COMPILED) && if [ -d $(COMPILED) ]; then touch $@; fi
 

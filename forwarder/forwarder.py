@@ -25,11 +25,11 @@ from forwarder.pipelines.interests import InterestPipeline
 from forwarder.pipelines.nacks import NackPipeline
 from forwarder.pipelines.next_hops import NextHops
 from forwarder.pipelines.pit_size import Granted, StateSize, granted, held, is_of_network, pit_size
-from forwarder.pipelines.tables import Tables
+from forwarder.pipelines.tables import FEEDS_FACE, Tables
 from forwarder.strategies.best_route import BestRoute
 from forwarder.strategies.strategy import Strategy
 from forwarder.strategies.strategy_choice import StrategyChoice
-from forwarder.tables.face import FEEDS_FACE, Face, LinkType
+from forwarder.tables.face import Face, LinkType
 from forwarder.tables.fib import NextHop
 from forwarder.tables.pacing import Pacer
 from forwarder.tables.pit import InRecord, OutRecord, PitEntry, compact

@@ -28,7 +28,6 @@ class Memory(NamedTuple):
     nonces: tuple[int, ...]
     last_face: int | None
     gone: tuple[int, int] | None
-    gone_until: int
 
 
 class FeedEntry:
@@ -169,8 +168,8 @@ class FeedEntry:
 
     def memory(self) -> Memory:
         """Return the findings that a later entry of this feed starts with."""
-        gone = self.gone, self.gone_until
-        return Memory(self.evidence, self.muted, self.turn, self.refusals, self.nonces, self.last_face, *gone)
+        known = self.evidence, self.muted, self.turn, self.refusals, self.nonces, self.last_face, self.gone
+        return Memory(*known)
 
     def remember(self, before: Memory) -> None:
         """Take over the findings of an earlier entry of this feed."""
@@ -180,7 +179,7 @@ class FeedEntry:
         self.refusals = before.refusals
         self.nonces = before.nonces
         self.last_face = before.last_face
-        self.gone, self.gone_until = before.gone, before.gone_until
+        self.gone = before.gone  # to be looked for again, but shortly
 
     def forget(self, face: int) -> None:
         """Drop all state about a face that has gone."""

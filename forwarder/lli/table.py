@@ -25,7 +25,7 @@ from forwarder.lli.forks import Forks
 from forwarder.lli.neighbours import Neighbours
 from forwarder.lli.upstream import Recovery
 from forwarder.lli.upstreams import Upstreams
-from forwarder.tables.face import FEEDS_FACE, Face
+from forwarder.tables.face import Face
 from forwarder.tables.fib import NextHop
 from forwarder.wire.feed import check_feed_name, split_fork, split_item
 from forwarder.wire.hello import Standing, parse_hello
@@ -260,17 +260,6 @@ class FeedTable:
         if entry.feed not in self._entries:
             return Verdict.FOREIGN
         return self._on_item(entry, face, seq, data, header, now)
-
-    def on_stored(self, data: Data, now: int) -> Verdict:
-        """Take in Data that the content store answers an Interest with, if a downstream waits for it.
-
-        The neighbour that gets an item concludes that this node has it and need not be sent it.
-        """
-        parts = split_item(data.name)
-        entry = self._entries.get(parts[0]) if parts else None
-        if parts is None or entry is None or not entry.is_wanted(parts[1]):
-            return Verdict.FOREIGN
-        return self.on_data(FEEDS_FACE, data, None, now)
 
     def _on_proof(self, face: int, data: Data, now: int) -> Verdict:
         parts = split_fork(data.name)
@@ -571,10 +560,11 @@ class FeedTable:
         if entry.backfill is not None and entry.backfill.wants(seq):
             entry.backfill.arrived(seq, item.data, face, now)
             entry.cache.past_hop = face
+        else:  # what came by name may be from a content store, and show nothing of the feed there
+            self._downstreams.has_it(entry, face, seq)
         if entry.gone is not None and entry.gone[0] <= seq <= entry.gone[1]:
             entry.gone = None  # somebody has it after all, but not yet those that have been told
             entry.look_again()
-        self._downstreams.has_it(entry, face, seq)
         if not self._repairs:
             self._downstreams.pass_on(entry, item, now)
         self._downstreams.serve_all(entry, now)

@@ -5,10 +5,10 @@ from typing import Final
 from base.units import MS
 from forwarder.lli.table import Verdict
 from forwarder.pipelines.egress import Egress
-from forwarder.pipelines.tables import LOCALHOST, Tables
+from forwarder.pipelines.tables import FEEDS_FACE, LOCALHOST, Tables
 from forwarder.strategies.strategy import Strategy
 from forwarder.tables.dead_nonces import LIFETIME as NONCE_LIFETIME
-from forwarder.tables.face import FEEDS_FACE, Face, LinkType
+from forwarder.tables.face import Face, LinkType
 from forwarder.tables.pit import PitEntry, Tags
 from forwarder.wire.lp import LpPacket
 from forwarder.wire.name import prefix_ends

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Final
 
 from base.units import MS
-from forwarder.lli.table import Verdict
 from forwarder.pipelines.nacks import NackPipeline
 from forwarder.pipelines.tables import LOCALHOST, SCOPED, Tables
 from forwarder.strategies.strategy import Strategy
@@ -17,7 +16,6 @@ from forwarder.wire.packet import MOST_LIFETIME_MS, Interest, parse_interest
 from forwarder.wire.persistent import is_persistent
 from forwarder.wire.tlv import MalformedPacket
 
-_FORGED: Final = Verdict.FORGED  # an Enum's members cost a look-up each time
 _DIGEST_HEADER: Final = bytes((PARAMETERS_DIGEST, 32))
 
 
@@ -47,7 +45,8 @@ class InterestPipeline:
             return
         nonce = interest.nonce or 0
         token = None if header is None else header.pit_token
-        if feeds is not None and len(feeds.store) and not interest.must_be_fresh:  # an item may be old
+        # An item may have been in the feeds' cache for long: it does not count as fresh.
+        if feeds is not None and len(feeds.store) and not interest.must_be_fresh:
             item = feeds.find(interest.name)
             if item is not None:
                 tables.counters.cs_hits += 1
@@ -59,8 +58,7 @@ class InterestPipeline:
         is_loop = entry is not None and entry.is_loop(heard, nonce)
         persistent = self._persistent and is_persistent(interest)
         if not is_loop and not persistent:  # a persistent one asks for Data to come
-            data = tables.cs.find(interest, now)
-            if data is not None and (feeds is None or feeds.on_stored(data, now) is not _FORGED):
+            if data := tables.cs.find(interest, now):
                 tables.counters.cs_hits += 1
                 self._egress.send_data(face, data.wire, token, now)
                 return

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from base.units import MS
 from forwarder.pipelines.egress import Egress
 from forwarder.pipelines.next_hops import NextHops
-from forwarder.pipelines.tables import SCOPED, Tables
+from forwarder.pipelines.tables import FEEDS_FACE, SCOPED, Tables
 from forwarder.strategies.strategy import Strategy
-from forwarder.tables.face import FEEDS_FACE, Face, LinkType
+from forwarder.tables.face import Face, LinkType
 from forwarder.tables.pit import OutRecord, PitEntry
 from forwarder.wire.name import prefix_ends
 from forwarder.wire.packet import MOST_LIFETIME_MS, parse_interest

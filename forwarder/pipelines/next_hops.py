@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from forwarder.pipelines.tables import LOCALHOP, SCOPED, Tables
-from forwarder.tables.face import FEEDS_FACE, Face, LinkType
+from forwarder.pipelines.tables import FEEDS_FACE, LOCALHOP, SCOPED, Tables
+from forwarder.tables.face import Face, LinkType
 from forwarder.tables.fib import NextHop
 from forwarder.tables.pit import PitEntry
 from forwarder.wire.packet import Interest

@@ -13,6 +13,8 @@ from forwarder.tables.fib import Fib
 from forwarder.tables.pit import Pit, PitEntry
 from forwarder.wire.name import GENERIC, component
 
+FEEDS_FACE: Final = 0
+"""The face number of PIT records on behalf of the node's own feeds; other faces count from 1."""
 LOCALHOST: Final = component(GENERIC, b"localhost")
 LOCALHOP: Final = component(GENERIC, b"localhop")
 SCOPED: Final = (LOCALHOST, LOCALHOP)

@@ -13,9 +13,6 @@ from forwarder.tables.pacing import Pacer
 SPARE: Final = 16
 """Pending Interests that are over and that a face may still hold, beyond one for each that is not."""
 
-FEEDS_FACE: Final = 0
-"""A node's own feeds: their PIT records, and what the content store gives them."""
-
 INTERNAL_FACE = 1
 """The face of a node's own management."""
 

@@ -240,7 +240,7 @@ def run(
     """
     with (
         (directory / CAPTURE).open("wb") as file,
-        (directory / COUNTERS).open("w") as counters,
+        (directory / COUNTERS).open("w", encoding="utf-8") as counters,
         cached_signatures(),
         rare_collections(),
     ):

@@ -7,7 +7,7 @@ from forwarder.lli.downstreams import Downstreams
 from forwarder.lli.entry import FeedEntry
 from forwarder.lli.neighbours import Neighbour, Neighbours, News
 from forwarder.lli.producer import Producer
-from forwarder.lli.table import FeedTable, Verdict
+from forwarder.lli.table import FeedTable
 from forwarder.lli.upstream import Lli, Upstream
 from forwarder.lli.upstreams import Upstreams
 from forwarder.wire.evidence import Evidence
@@ -49,6 +49,13 @@ def _always_heard(original: Any, self: Neighbours, now: int) -> list[Neighbour]:
     for neighbour in self._neighbours.values():
         neighbour.agreed_at = now
     return original(self, now)  # type: ignore[no-any-return]
+
+
+def _held_by_whoever_brings_it(
+    original: Any, self: FeedTable, entry: FeedEntry, face: int, item: Any, *more: Any
+) -> None:
+    self._downstreams.has_it(entry, face, item.seq)
+    original(self, entry, face, item, *more)
 
 
 def _first_number(original: Any, self: Any, number: Any) -> Any:
@@ -102,7 +109,7 @@ SOURCE_MUTANTS: Mutants = {
         instead(Upstream, "cancel", _answer_of_another),
         instead(Neighbours, "on_hello", _late_replies_unmeasured),
     ),
-    "stored items not taken in": (Patch(FeedTable, "on_stored", returns(Verdict.FOREIGN)),),
+    "what comes by name taken for pushed": (instead(FeedTable, "_take", _held_by_whoever_brings_it),),
     "rest of a lifetime renewed": (instead(Upstream, "want", _any_lease_whole),),
     "changes not followed": (Patch(Upstreams, "recheck", returns(None)),),
     "the next hop is not left": (Patch(Upstreams, "leave", returns(None)),),

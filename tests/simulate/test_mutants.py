@@ -42,9 +42,9 @@ CAUGHT_BY = {
     "signature unchecked": 267,
     "silence unnoticed": 409,
     "silent hops forgotten": "left-hop-delivers",
-    "stored items not taken in": "stored-item-is-waited-for",
     "stray Nack believed": "loop-in-step-with-probes",
     "waiting not told": 600109,
+    "what comes by name taken for pushed": "stored-item-is-waited-for",
     "what was forgotten not asked for": 200006,
     "wish met twice": "pulled-from-a-dead-hop",
 }

@@ -81,14 +81,6 @@ def test_a_forgotten_next_hop_is_seen() -> None:
     assert violation.invariant == "hops"
 
 
-@pytest.mark.patches
-def test_an_item_given_away_and_waited_for_is_seen() -> None:
-    with mutated("stored items not taken in", SOURCE_MUTANTS):
-        violation = PUSH.play(SAVED["stored-item-is-waited-for"]).violation
-    assert violation is not None
-    assert violation.invariant == "given"
-
-
 def test_the_bound_is_short_where_nothing_special_takes_part() -> None:
     promises = [promise(make_story(seed)) for seed in range(200)]
     assert sum(each.is_plain for each in promises) > 100

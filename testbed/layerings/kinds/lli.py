@@ -1,13 +1,12 @@
 """Nodes of controlled push: all forwarders know it or some, and some neighbours may be hostile."""
 
-from collections.abc import Mapping
-from dataclasses import replace
 from random import Random
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from pydantic import Field
 
 from base.endpoint import Program
+from ssb_over_ndn.layerings.lli import LliSubscription
 from testbed.layerings.kinds.storm import Attacker, HostileParameters
 from testbed.layerings.nodes.ndn_node import FollowParameters, NdnLayering, NdnNode
 from testbed.layerings.nodes.node import Context, Parameters
@@ -38,6 +37,16 @@ class PushParameters(LliParameters, HostileParameters, DeploymentParameters):
     """Parameters of `lli`."""
 
 
+_OF_NETWORK: Final = HostileParameters.model_fields.keys() | DeploymentParameters.model_fields.keys()
+
+
+def subscription(feed: bytes, **parameters: Any) -> LliSubscription:
+    """Return a subscription, of the parameters that concern one."""
+    return LliSubscription(
+        feed, **{name: value for name, value in parameters.items() if name not in _OF_NETWORK}
+    )
+
+
 class LliNode(NdnNode):
     """A node of a network of which not all nodes are honest, or know controlled push.
 
@@ -47,10 +56,11 @@ class LliNode(NdnNode):
     """
 
     def __init__(self, context: Context, layering: NdnLayering) -> None:
-        self.threat = HostileParameters(**_part(context, HostileParameters))
+        self.threat = HostileParameters(
+            **{name: context.parameters[name] for name in HostileParameters.model_fields}
+        )
         knows = context.name not in legacy_nodes(context)
-        own = replace(context, parameters=_part(context, LliParameters))
-        super().__init__(own, layering._replace(controlled_push=knows))
+        super().__init__(context, layering._replace(controlled_push=knows))
         faces = self.host.forwarder.faces
         for peer, face in self._face_toward.items():
             faces[face].is_proven = not (self.threat.checks_addresses and peer in self.threat.hostile)
@@ -97,7 +107,3 @@ def legacy_nodes(context: Context) -> set[str]:
         paths = networkx.betweenness_centrality(to_networkx(network).subgraph(nodes))
         nodes.sort(key=lambda node: paths[node], reverse=first == "core")
     return set(nodes[round(len(nodes) * share / 100) :])
-
-
-def _part(context: Context, table: type[Parameters]) -> Mapping[str, Any]:
-    return {name: context.parameters[name] for name in table.model_fields}

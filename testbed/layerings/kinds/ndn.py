@@ -14,11 +14,10 @@ from pydantic import Field, model_validator
 
 from forwarder.lli.upstream import Recovery
 from ssb_over_ndn.layerings import notify, objects, persistent, pull, sync, sync_log
-from ssb_over_ndn.layerings.lli import LliSubscription
 from ssb_over_ndn.layerings.lookahead import Lookahead
 from ssb_over_ndn.naming import extend_prefix, notify_prefix, sync_prefix
 from ssb_over_ndn.serving.server import Announcer
-from testbed.layerings.kinds.lli import LliParameters, PushParameters, lli_node
+from testbed.layerings.kinds.lli import LliParameters, PushParameters, lli_node, subscription
 from testbed.layerings.nodes.ndn_node import FollowParameters, Multicast, NdnLayering
 
 _HOUR_MS = 3_600_000
@@ -167,7 +166,7 @@ def _lli(
     return NdnLayering(
         title,
         parameters,
-        partial(LliSubscription, recovery=recovery),
+        partial(subscription, recovery=recovery),
         controlled_push=True,
         recovery=recovery,
         **more,

@@ -107,8 +107,6 @@ class Carrier:
                 self._beside.sent(wire.a, wire.b, frame)
             else:
                 self._grants.sent(wire.a, wire.b, frame, self._time.now)
-                if frame.kind == "item":
-                    self._sources.gave(wire.a, frame)
         except Violation as violation:
             self._log.note(wire.a, wire.b, f"{text} ({violation.invariant})")
             raise

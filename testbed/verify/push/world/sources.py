@@ -7,8 +7,6 @@ or have done so within the last STALE_NS.
 3. While an entry lives, its evidence never gets worse.
 4. No next hop is forgotten: a node without a source, once it has asked all next hops, has each of them asked,
 or knows it for one that refuses or keeps silent.
-5. No item is given away that has never come here and is waited for: the neighbour, which will not send it
-back, would be wrong to think that this node has it.
 
 An upstream counts until the neighbour restarts, or forgets an unfollowed feed. Its offers are then void, as
 its next answer shows.
@@ -107,13 +105,6 @@ class Sources:
             del seen[feed]
             self._end(node, feed, now)
         self._check_age(now)
-
-    def gave(self, node: str, frame: Frame) -> None:
-        """Check an item that a node sends. Raises Violation."""
-        feeds = self._places[node].host.forwarder.feeds
-        entry = next((entry for entry in feeds or () if entry.feed == frame.feed), None)
-        if entry is not None and frame.seq > entry.cache.tip and entry.is_wanted(frame.seq):
-            raise Violation("given", node, f"sends item {frame.seq}, and goes on waiting for it")
 
     def changed(self, now: int) -> None:
         """Handle a change of links, processes or devices of the network."""
