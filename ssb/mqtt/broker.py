@@ -31,38 +31,40 @@ class _Session:
 
     Attributes:
         stream: the client's, None while it has none.
-        filters: of the topics that it subscribes to.
+        is_clean: it ends with the stream.
+        filters: of the topics that it subscribes to, with the quality of service granted.
         queue: messages that wait until others are acknowledged.
         sent: messages that are not acknowledged, by their numbers.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_clean: bool) -> None:
         self.stream: int | None = None
-        self.filters: dict[str, None] = {}
+        self.is_clean = is_clean
+        self.filters: dict[str, int] = {}
         self.queue: deque[Publish] = deque()
         self.sent: dict[int, Publish] = {}
         self.number = 0
 
 
 class Broker:
-    """A broker.
+    """A broker, for clients that mean well: what a session may hold is not bounded.
 
     Args:
         inflight: messages that may be sent to a client and not acknowledged; 0: any number.
 
     Attributes:
         actions: on streams, to be taken.
-        retained: the last message of each topic.
+        retained: the last message of each topic, and its quality of service.
         retained_bytes: of their payloads.
         counters: errors, by a word each.
     """
 
     def __init__(self, inflight: int) -> None:
         self.actions: list[StreamAction] = []
-        self.retained: dict[str, bytes] = {}
+        self.retained: dict[str, tuple[bytes, int]] = {}
         self.retained_bytes = 0
         self.counters: Counter[str] = Counter()
-        self._most = inflight or _NUMBERS
+        self._most = min(inflight or _NUMBERS, _NUMBERS - 1)
         self._sessions: dict[str, _Session] = {}
         self._readers: dict[int, Reader] = {}
         self._clients: dict[int, str] = {}
@@ -103,6 +105,8 @@ class Broker:
                 try:
                     for packet, _ in self._readers[stream].receive(data):
                         self._take(stream, packet)
+                        if stream not in self._readers:
+                            break  # its client has left
                 except InvalidPacket as error:
                     self._refuse(stream, str(error))
                 if stream in self._silence:
@@ -122,7 +126,7 @@ class Broker:
             case Publish(topic, payload, number, is_retained):
                 if number is not None:
                     self._send(stream, Published(number))
-                self._publish(topic, payload, is_retained)
+                self._publish(topic, payload, is_retained, quality=int(number is not None))
             case Published(number) if name is not None:
                 self._sessions[name].sent.pop(number, None)
                 self._send_queued(self._sessions[name])
@@ -137,12 +141,13 @@ class Broker:
                 raise InvalidPacket("a packet that brokers send")
 
     def _connect(self, stream: int, packet: Connect) -> None:
-        is_known = packet.client in self._sessions and not packet.is_clean
         if packet.is_clean:
             self._drop(packet.client)
-        session = self._sessions.setdefault(packet.client, _Session())
-        if session.stream is not None:  # it has opened another (3.1.4)
-            self._refuse(session.stream, "taken over")
+        before = self._sessions.get(packet.client)
+        if before is not None and before.stream is not None:  # it has opened another (3.1.4)
+            self._refuse(before.stream, "taken over")
+        is_known = packet.client in self._sessions
+        session = self._sessions.setdefault(packet.client, _Session(is_clean=packet.is_clean))
         session.stream = stream
         self._clients[stream] = packet.client
         if packet.keep_alive:
@@ -152,27 +157,35 @@ class Broker:
             self._send(stream, message._replace(number=number, is_again=True))
         self._send_queued(session)
 
-    def _publish(self, topic: str, payload: bytes, is_retained: bool) -> None:
+    def _publish(self, topic: str, payload: bytes, is_retained: bool, quality: int) -> None:
         if is_retained:
-            self.retained_bytes += len(payload) - len(self.retained.get(topic, b""))
-            self.retained[topic] = payload
+            before, _ = self.retained.pop(topic, (b"", 0))
+            self.retained_bytes += len(payload) - len(before)
+            if payload:  # else it takes the retained one back (3.3.1.3)
+                self.retained[topic] = payload, quality
         found = (clients for each, clients in self._subscribers.items() if matches(each, topic))
         for name in dict.fromkeys(name for clients in found for name in clients):
-            session = self._sessions[name]
-            session.queue.append(Publish(topic, payload))
+            self._deliver(self._sessions[name], Publish(topic, payload), quality)
+
+    def _deliver(self, session: _Session, message: Publish, quality: int) -> None:
+        """Send a message with the lower of its quality of service and the one granted (3.8.4)."""
+        granted = max(level for each, level in session.filters.items() if matches(each, message.topic))
+        if min(quality, granted):
+            session.queue.append(message)
             self._send_queued(session)
+        elif session.stream is not None:
+            self._send(session.stream, message)
 
     def _subscribe(self, stream: int, name: str, packet: Subscribe) -> None:
         session = self._sessions[name]
-        for each, _ in packet.filters:
-            session.filters[each] = None
+        for each, level in packet.filters:
+            session.filters[each] = level
             self._subscribers.setdefault(each, {})[name] = None
         self._send(stream, Subscribed(packet.number, tuple(quality for _, quality in packet.filters)))
         wanted = [each for each, _ in packet.filters]
-        for topic, payload in self.retained.items():
+        for topic, (payload, quality) in self.retained.items():
             if any(matches(each, topic) for each in wanted):
-                session.queue.append(Publish(topic, payload, is_retained=True))
-        self._send_queued(session)
+                self._deliver(session, Publish(topic, payload, is_retained=True), quality)
 
     def _send_queued(self, session: _Session) -> None:
         while session.stream is not None and session.queue and len(session.sent) < self._most:
@@ -192,13 +205,15 @@ class Broker:
         self._forget(stream)
 
     def _forget(self, stream: int) -> None:
-        """Forget a stream; the client's session stays."""
+        """Forget a stream; the client's session stays, unless it is a clean one."""
         self._readers.pop(stream, None)
         self._silence.pop(stream, None)
         self._ends.set(stream, None)
         name = self._clients.pop(stream, None)
         if name is not None:
             self._sessions[name].stream = None
+            if self._sessions[name].is_clean:
+                self._drop(name)
 
     def _drop(self, name: str) -> None:
         """Forget a session."""
@@ -208,7 +223,9 @@ class Broker:
                 self._clients.pop(session.stream, None)
                 self._refuse(session.stream, "taken over")
             for each in session.filters:
-                self._subscribers[each].pop(name, None)
+                del self._subscribers[each][name]
+                if not self._subscribers[each]:
+                    del self._subscribers[each]
 
 
 def matches(wanted: str, topic: str) -> bool:

@@ -19,6 +19,7 @@ from ssb.mqtt.packets import (
     Published,
     Reader,
     Subscribe,
+    Subscribed,
     encode,
 )
 
@@ -46,14 +47,15 @@ class Client:
         self.received: list[tuple[str, bytes]] = []
         self._name = name
         self._broker = broker
-        self._most = inflight or _NUMBERS
+        self._most = min(inflight or _NUMBERS, _NUMBERS - 1)
         self._stream = 0
         self._reader = Reader()
-        self._is_ready = False
+        self._is_ready = self._is_over = False
         self._open_at: int | None = None
         self._ping_at: int | None = None
         self._number = 0
-        self._filters: dict[str, None] = {}
+        self._filters: dict[str, bool] = {}  # with whether the broker has acknowledged them
+        self._asked: dict[int, tuple[str, ...]] = {}  # by packet identifier
         self._queue: deque[tuple[str, bytes]] = deque()
         self._sent: dict[int, Publish] = {}
 
@@ -69,6 +71,7 @@ class Client:
 
     def close(self) -> None:
         """Disconnect for good."""
+        self._is_over = True
         if self._is_ready:
             self._send(Disconnect())
         if self._stream:
@@ -84,7 +87,7 @@ class Client:
     def subscribe(self, filters: Iterable[str], now: int) -> None:
         """Subscribe to topics, in this and later streams."""
         new = [each for each in filters if each not in self._filters]
-        self._filters.update(dict.fromkeys(new))
+        self._filters.update(dict.fromkeys(new, False))
         if self._is_ready:
             self._ask(new, now)
 
@@ -118,7 +121,7 @@ class Client:
                 self.actions.append(Close(self._stream))
             case Closed():
                 self._is_ready, self._ping_at = False, None
-                self._open_at = now + _AGAIN
+                self._open_at = None if self._is_over else now + _AGAIN
 
     def _take(self, packet: Packet, now: int) -> None:
         match packet:
@@ -127,12 +130,16 @@ class Client:
                 for number, message in self._sent.items():
                     self._send(message._replace(number=number, is_again=True), now)
                 if not is_known:
-                    self._ask(self._filters, now)
+                    self._filters = dict.fromkeys(self._filters, False)
+                self._asked.clear()
+                self._ask([each for each, is_granted in self._filters.items() if not is_granted], now)
                 self._send_queued(now)
             case Publish(topic, payload, number):
                 self.received.append((topic, payload))
                 if number is not None:
                     self._send(Published(number), now)
+            case Subscribed(number):
+                self._filters.update(dict.fromkeys(self._asked.pop(number, ()), True))
             case Published(number):
                 self._sent.pop(number, None)
                 self._send_queued(now)
@@ -140,7 +147,9 @@ class Client:
     def _ask(self, filters: Iterable[str], now: int) -> None:
         wanted = tuple((each, 1) for each in filters)
         if wanted:
-            self._send(Subscribe(self._next_number(), wanted), now)
+            number = self._next_number()
+            self._asked[number] = tuple(each for each, _ in wanted)
+            self._send(Subscribe(number, wanted), now)
 
     def _send_queued(self, now: int) -> None:
         while self._is_ready and self._queue and len(self._sent) < self._most:
@@ -152,7 +161,7 @@ class Client:
     def _next_number(self) -> int:
         while True:
             self._number = self._number % _NUMBERS + 1
-            if self._number not in self._sent:
+            if self._number not in self._sent and self._number not in self._asked:
                 return self._number
 
     def _send(self, packet: Packet, now: int | None = None) -> None:

@@ -158,8 +158,10 @@ def _decoded(kind: int, flags: int, fields: "_Fields") -> Packet:
             if quality > 1:
                 raise InvalidPacket(f"quality of service {quality}")
             topic = fields.text()
-            if "+" in topic or "#" in topic:
-                raise InvalidPacket("a topic with wildcards")
+            if not topic or "+" in topic or "#" in topic:
+                raise InvalidPacket("no topic, or one with wildcards")
+            if not quality and fields.size > LARGEST - 2:
+                raise InvalidPacket("a message too large to be sent on with a packet identifier")
             number = _identifier(fields) if quality else None
             packet = Publish(topic, fields.rest(), number, bool(flags & 1), bool(flags & 8))
         case 4:
@@ -167,7 +169,10 @@ def _decoded(kind: int, flags: int, fields: "_Fields") -> Packet:
         case 8:
             number, filters = _identifier(fields), []
             while fields:
-                filters.append((fields.text(), min(fields.take(1)[0], 1)))
+                wanted, highest = fields.text(), fields.take(1)[0]
+                if not wanted or "#" in wanted[:-1] or highest > 2:
+                    raise InvalidPacket("a filter that is none, or quality of service above 2")
+                filters.append((wanted, min(highest, 1)))
             if not filters:
                 raise InvalidPacket("a subscription to nothing")
             packet = Subscribe(number, tuple(filters))
@@ -193,6 +198,7 @@ class _Fields:
     """The fields of a packet, one after the other."""
 
     def __init__(self, body: bytes) -> None:
+        self.size = len(body)
         self._body = body
         self._at = 0
 

@@ -7,6 +7,7 @@ from typing import Final
 from ssb.keys import KEY_BYTES, feed_ref, parse_feed
 
 _PREFIX: Final = "f"
+_LAST: Final = (1 << 63) - 1
 
 
 def topic_of(feed: str, sequence: int | str) -> str:
@@ -23,6 +24,8 @@ def split_topic(topic: str) -> tuple[str, int] | None:
         decoded = urlsafe_b64decode(key + "=")
     except (Error, ValueError):
         return None
-    if prefix != _PREFIX or len(decoded) != KEY_BYTES or not (number.isascii() and number.isdigit()):
+    is_number = number.isascii() and number.isdigit() and len(number) <= len(str(_LAST))
+    if prefix != _PREFIX or len(decoded) != KEY_BYTES or not is_number:
         return None
-    return feed_ref(decoded), int(number)
+    feed, sequence = feed_ref(decoded), int(number)
+    return (feed, sequence) if 1 <= sequence <= _LAST and topic_of(feed, sequence) == topic else None

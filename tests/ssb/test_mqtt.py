@@ -6,11 +6,11 @@ from hypothesis import strategies as st
 
 from base.endpoint import Close, Closed, Connect, Ended, Opened, Received, Send
 from base.units import SECOND
-from ssb.keys import Identity
+from ssb.keys import Identity, feed_ref
 from ssb.mqtt.broker import PORT, Broker, matches
 from ssb.mqtt.client import Client
-from ssb.mqtt.packets import Connect as ConnectPacket
 from ssb.mqtt.packets import (
+    LARGEST,
     Connected,
     Disconnect,
     InvalidPacket,
@@ -24,6 +24,7 @@ from ssb.mqtt.packets import (
     Subscribed,
     encode,
 )
+from ssb.mqtt.packets import Connect as ConnectPacket
 from ssb.mqtt.topics import split_topic, topic_of
 
 VECTORS: list[tuple[Packet, str]] = [
@@ -222,7 +223,7 @@ def test_who_subscribes_gets_what_is_retained_and_what_comes() -> None:
     wire.run()
     assert reader.received == [("f/1", b"one"), ("f/2", b"two")]
     assert author.waiting == 0
-    assert wire.broker.retained == {"f/1": b"one", "f/2": b"two", "g/1": b"other"}
+    assert wire.broker.retained == {"f/1": (b"one", 1), "f/2": (b"two", 1), "g/1": (b"other", 1)}
     assert wire.broker.retained_bytes == 11
     assert wire.broker.state() == (1, 4)
 
@@ -304,3 +305,87 @@ def test_a_second_stream_of_a_client_takes_over() -> None:
     assert broker.counters == {"taken over": 1}
     assert Close(-1, abort=True) in broker.actions
     assert broker.actions[-1] == Send(-2, encode(Connected(True)))
+
+
+def test_a_client_that_has_left_does_not_come_back() -> None:
+    client = Wire().client("a")
+    client.close()
+    client.on_stream(Closed(1, "ended"), 0)
+    assert client.next_deadline() is None
+
+
+def test_a_subscription_that_was_lost_is_asked_for_again() -> None:
+    wire = Wire()
+    author, reader = wire.client("author"), wire.client("reader")
+    wire.break_off("reader")
+    reader.subscribe(["f/+"], wire.now)
+    author.publish("f/1", b"x", wire.now)
+    wire.run()
+    wire.mend("reader")
+    assert topics(reader) == ["f/1"]
+
+
+def test_the_lower_quality_of_service_counts() -> None:
+    wire = Wire()
+    author, reader = wire.client("author"), wire.client("reader")
+    stream = next(number for number, (name, _) in wire.streams.items() if name == "reader")
+    wire.broker.on_stream(Received(stream, encode(Subscribe(7, (("f/+", 0), ("g/+", 1))))), wire.now)
+    wire.broker.actions.clear()
+    for topic in ("f/1", "g/1"):
+        author.publish(topic, b"x", wire.now)
+    for action in author.actions:
+        wire.broker.on_stream(Received(min(wire.streams, key=abs), action.data), wire.now)
+    sent = [action.data for action in wire.broker.actions if action.stream == stream]
+    assert sent == [encode(Publish("f/1", b"x")), encode(Publish("g/1", b"x", 1))]
+    assert reader.received == []
+
+
+def test_an_empty_message_takes_the_retained_one_back() -> None:
+    wire = Wire()
+    author = wire.client("author")
+    for payload in (b"one", b""):
+        author.publish("f/1", payload, wire.now)
+        wire.run()
+    assert wire.broker.retained == {}
+    assert wire.broker.retained_bytes == 0
+
+
+def test_a_clean_session_ends_with_its_stream() -> None:
+    broker = Broker(20)
+    for stream, known in ((-1, False), (-2, False)):
+        broker.on_stream(Opened(stream, ADDRESS, PORT), 0)
+        broker.on_stream(Received(stream, encode(ConnectPacket("a", stream == -1, 0))), 0)
+        assert broker.actions[-1] == Send(stream, encode(Connected(known)))
+        broker.on_stream(Received(stream, encode(Subscribe(1, (("f/+", 1),)))), 0)
+        broker.on_stream(Closed(stream, "reset"), 0)
+    assert broker.state() == (1, 4)
+
+
+def test_nothing_counts_after_a_client_has_left() -> None:
+    broker = Broker(20)
+    broker.on_stream(Opened(-1, ADDRESS, PORT), 0)
+    first = encode(ConnectPacket("a", False, 0))
+    broker.on_stream(Received(-1, first + encode(Disconnect()) + first), 0)
+    assert broker.streams == 0
+    assert not broker.counters
+
+
+@pytest.mark.parametrize(
+    "packet",
+    [
+        Subscribe(1, (("a/#/b", 1),)),
+        Subscribe(1, (("", 1),)),
+        Subscribe(1, (("a", 3),)),
+        Publish("", b"x"),
+        Publish("f/1", bytes(LARGEST - 5)),
+    ],
+)
+def test_what_the_standard_forbids_is_refused(packet: Subscribe | Publish) -> None:
+    with pytest.raises(InvalidPacket):
+        list(Reader().receive(encode(packet)))
+
+
+@pytest.mark.parametrize("number", ["0", "007", "9" * 4000, str(1 << 63), ""])
+def test_numbers_that_no_message_has_are_no_topics_of_feeds(number: str) -> None:
+    topic = topic_of(feed_ref(bytes(32)), "+").replace("+", number)
+    assert split_topic(topic) is None

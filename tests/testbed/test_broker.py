@@ -9,7 +9,9 @@ from simulation import Result, scenario, simulate
 
 from base.units import MS
 from feednet import Experiment, UserError
-from testbed.layerings.kinds.broker import broker_of
+from ssb.keys import Identity
+from ssb.message import Message
+from testbed.layerings.kinds.broker import ClientNode, broker_of
 from testbed.scenario.reader import load
 from topologies.mininet import sandbox
 
@@ -61,8 +63,20 @@ def test_the_broker_holds_messages_subscriptions_and_connections() -> None:
     result = run({"at": "r1"}, topology=LINE, subscribers=("s1",))
     held = result.nodes["r1"].held()
     assert held["messages"].entries == 20
-    assert held["connections"] == (2, 80)
+    assert held["connections"] == (1, 40)  # the reader has left
     assert result.nodes["r2"].held()["connections"].entries == 0
+
+
+def test_what_comes_under_a_feeds_topic_and_is_no_message_of_it_is_dropped() -> None:
+    node = run(topology=LINE, subscribers=("s1",)).nodes["s1"]
+    assert isinstance(node, ClientNode)
+    ((feed, before),) = node._store.tips().items()
+    other = Message.create(Identity.from_seed(bytes(32)), None, {"type": "post", "text": "x"}, 1.0)
+    forged = Message.from_text(node._store.after(feed, 5, 1)[0].text.replace(b"post", b"past"))
+    for text in (b"garbage", other.encoded, forged.encoded):
+        node._take_in(feed, before + 1, text, 0)
+    assert node.counters() == {"rejected": 3}
+    assert node._store.tips()[feed] == before
 
 
 def test_a_broker_has_a_node_of_its_own() -> None:

@@ -24,6 +24,8 @@ from testbed.layerings.nodes.workload import Feature
 from topologies.model import Topology
 
 MOSQUITTO: Final = "mosquitto"
+_MOST_EARLY: Final = 1 << 16
+"""Messages that may wait for earlier ones: a broker sends retained ones in any order."""
 STREAM_BYTES: Final = 40
 """State of an end of a stream: TCP's."""
 
@@ -58,8 +60,9 @@ class ClientNode(RoleNode, PassiveEndpoint):
         for feed in (*role.feeds, *role.follows.values()):
             here = max(state.published[feed.key], state.delivered[feed.key])
             self._store.append(feed.messages[:here], 0.0)
-        self._early: dict[str, dict[int, bytes]] = {key: {} for key in role.follows}
+        self._early: dict[str, dict[int, Message]] = {key: {} for key in role.follows}
         self._forked: set[str] = set()
+        self._rejected = 0
         address = context.network.address(broker), PORT
         self._client = Client(context.name, address, context.parameters["inflight"])
         if not role.feeds and not role.follows:
@@ -103,19 +106,28 @@ class ClientNode(RoleNode, PassiveEndpoint):
                 self._take_in(*found, payload, now)
 
     def _take_in(self, feed: str, sequence: int, text: bytes, now: int) -> None:
-        """Keep a message until those before it are there, and deliver what comes next."""
+        """Keep a message until those before it are there, and deliver what comes next.
+
+        Any client can publish under a feed's topic: what is no valid message of that feed and number is
+        dropped.
+        """
         early = self._early[feed]
         tip = self._store.tips().get(feed, 0)
-        if sequence > tip and feed not in self._forked:
-            early[sequence] = text
-        while (following := early.pop(tip + 1, None)) is not None:
+        if tip < sequence <= tip + _MOST_EARLY and feed not in self._forked:
             try:
-                message = Message.from_text(following)
-                self._store.append([message], 0.0)
-            except (InvalidMessage, ForkedFeed) as error:
+                early[sequence] = Message.from_text(text)
+            except InvalidMessage:
+                self._rejected += 1
+        while (message := early.pop(tip + 1, None)) is not None:
+            is_next = (message.author, message.sequence) == (feed, tip + 1)
+            error = self._store.append([message], 0.0).refused.get(feed) if is_next else None
+            if isinstance(error, ForkedFeed):
                 self._forked.add(feed)
                 early.clear()
                 self._note_all(now, "error", str(error))
+                return
+            if error is not None or not is_next:
+                self._rejected += 1
                 return
             tip += 1
             self._note(now, "delivered", message)
@@ -135,8 +147,8 @@ class ClientNode(RoleNode, PassiveEndpoint):
         }
 
     def counters(self) -> dict[str, Any]:
-        """Return nothing more."""
-        return {}
+        """Return what came under feeds' topics and is none of their messages."""
+        return {"rejected": self._rejected}
 
 
 class BrokerNode(RoleNode, PassiveEndpoint):
