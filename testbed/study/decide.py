@@ -59,9 +59,7 @@ def decide(study: StudySpec, results: Results, key: str) -> Decided:
 
 
 def _together(verdicts: Sequence[Verdict]) -> Verdict:
-    """Return the verdict of a claim: what holds and what fails together hold in part; no more can be told
-    where one of several cannot, unless others already hold and fail.
-    """
+    """Return the verdict of a claim: of what holds and what fails, in part; else unknown, if one is."""
     those = set(verdicts)
     if {Verdict.HOLDS, Verdict.FAILS} <= those:
         return Verdict.IN_PART

@@ -188,8 +188,8 @@ class StudySpec(Section):
     first_seed: int = Field(1, ge=0)
     """The first of them; the others follow."""
     confidence: float = Field(0.99, gt=0.5, lt=1)
-    """Of the intervals. With 0.99, of a hundred verdicts one is wrong by chance; and the mean over as many
-    fresh seeds lies in an interval in 19 of 20 cases."""
+    """Of the intervals. With 0.99, one of a hundred misses the mean; and the mean over as many fresh seeds
+    lies in an interval in 19 of 20 cases."""
     runs: dict[str, RunsSpec] = Field(min_length=1)
     """The runs, by name."""
     claims: dict[str, ClaimSpec] = Field(min_length=1)
