@@ -170,6 +170,8 @@ PARAMETERS = {
     "heartbeat_ms": Words("heartbeat", "ms"),
     "periodic_ms": Words("time between sync Interests", "ms"),
     "renewal_ms": Words("time between registrations", "ms"),
+    "newest": Words("newest items that a reader begins with", "items"),
+    "item": Words("number of an earlier item that is read alone", ""),
     "vector_bytes": Words("largest state vector in a packet", "bytes"),
     "first_ms": Words("time until an announcement is repeated", "ms"),
     "suppression_ms": Words("suppression period", "ms"),

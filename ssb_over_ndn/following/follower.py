@@ -3,11 +3,12 @@
 Layerings of this kind differ in their Scout.
 """
 
+from collections.abc import Iterable
 from random import Random
 
 from base.passive import Outputs
 from base.timers import earliest
-from forwarder.feedcache.items import read_data
+from forwarder.feedcache.items import Item, read_data
 from forwarder.wire.feed import split_item
 from forwarder.wire.lp import LpPacket
 from forwarder.wire.packet import DATA, Data, Interest, parse_interest
@@ -80,6 +81,12 @@ class Follower(Buffered):
         self._scout = scout
         scout.arrived = after
         self._fetcher = Fetcher(self._inbox, rng=rng, lifetime_ms=lifetime_ms)
+
+    def hold(self, items: Iterable[Item]) -> None:
+        """Take in verified items that are here, before the start."""
+        for item in items:
+            self._inbox.put(item)
+        self._scout.arrived = self._inbox.arrived
 
     def start(self, now: int) -> None:
         """See Subscription."""

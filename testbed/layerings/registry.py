@@ -23,6 +23,7 @@ _OWN = {
     **dict.fromkeys((*_PULLED, *_PUSHED), "kinds.ndn:NDN_LAYERINGS"),
     "notify-each": "kinds.notify_each:NOTIFY_EACH_LAYERING",
     "sync-all": "kinds.sync_all:SYNC_ALL_LAYERING",
+    "sparse": "kinds.sparse:SPARSE_LAYERING",
     "link": "kinds.link:LINK",
     "ndn": "kinds.ndn:PLAIN_NDN",
     **dict.fromkeys(_SOCIAL, "kinds.social:SOCIAL_LAYERINGS"),

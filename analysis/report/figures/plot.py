@@ -64,6 +64,7 @@ _OWN_PLACES = (
     "sync-log",
     "sync-all",
     "notify-each",
+    "sparse",
 )
 """Layerings with a fixed index, and so one colour and dash on every page.
 

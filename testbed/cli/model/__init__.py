@@ -4,7 +4,9 @@ import click
 
 from testbed.cli.group import LazyGroup
 
-_PLACES = {name: f"testbed.cli.model.{name}:{name}" for name in ("ladder", "costs", "social", "friends")}
+_PLACES = {
+    name: f"testbed.cli.model.{name}:{name}" for name in ("ladder", "costs", "social", "friends", "sparse")
+}
 
 
 @click.group(cls=LazyGroup, places=_PLACES)

@@ -16,6 +16,7 @@ from forwarder.strategies.multicast import Multicast as MulticastStrategy
 from forwarder.tables.face import FIRST_FACE
 from forwarder.wire.name import from_uri, to_uri
 from ssb.application import Event, Plan
+from ssb.keys import Identity
 from ssb.message import Message
 from ssb_over_ndn.following.follower import Follower, Scout
 from ssb_over_ndn.following.subscriber import Subscriber
@@ -33,6 +34,7 @@ from topologies.routing import Routing, tree, ways
 
 _BULK_BUFFER = 4096
 _BULK_LIFETIME_MS = 4000
+_OF_CLASSIC_ITEMS = frozenset({Feature.ARCHIVE, Feature.EXPORT, Feature.GATEWAYS})
 _OF_GROWING_FEEDS = frozenset({Feature.FOLLOWING, Feature.FORK, Feature.ARCHIVE})
 
 
@@ -115,6 +117,8 @@ class NdnLayering(NamedTuple):
         multicast: Interests that need routes of their own, None if there are none.
         whole: feeds are complete objects, and their packets are signed by NDN keys of producers.
         node: (context, this layering) -> a node of a run; None for NdnNode.
+        packets: (author's keys) -> message -> its Data packet, called in the feed's order; None if items
+            carry classic messages as their authors signed them.
     """
 
     title: str
@@ -127,6 +131,7 @@ class NdnLayering(NamedTuple):
     multicast: Multicast | None = None
     whole: bool = False
     node: "Callable[[Context, NdnLayering], NdnNode] | None" = None
+    packets: Callable[[Identity], Callable[[Message], bytes]] | None = None
 
     @property
     def protocol(self) -> str:
@@ -137,6 +142,8 @@ class NdnLayering(NamedTuple):
     def carries(self) -> frozenset[Feature]:
         """See Layering."""
         carried = frozenset(Feature) - {Feature.MEDIUM}
+        if self.packets is not None:
+            carried -= _OF_CLASSIC_ITEMS
         return carried - _OF_GROWING_FEEDS if self.whole else carried
 
     def build(self, context: Context) -> Node:
@@ -151,16 +158,21 @@ class NdnLayering(NamedTuple):
         stop: int,
         rng: Random,
         producer: Authority | None = None,
+        identity: Identity | None = None,
         retain: int | None = None,
         **parameters: int,
     ) -> Publisher:
-        """Return the publisher of a feed; times and `stop` in ns; `producer` signs segments."""
+        """Return the publisher of a feed; times and `stop` in ns; `producer` signs segments, and `identity`
+        items that do not carry their messages' own signatures.
+        """
         announcer = (
             None if self.announcer is None else self.announcer(log_name(messages[0].author), rng, parameters)
         )
         packet: Callable[[Message], bytes] = message_packet
         if producer is not None:
             packet = partial(segment_packet, last=messages[-1].sequence, sign=producer.sign)
+        if self.packets is not None and identity is not None:
+            packet = self.packets(identity)
         return Publisher(messages, times, retain=retain, announcer=announcer, stop=stop, packet=packet)
 
 
@@ -295,6 +307,7 @@ class NdnNode:
             stop=self._context.stop,
             rng=self._rng,
             producer=producer_of(self._context.seed, self.name) if self._layering.whole else None,
+            identity=feed.identity,
             retain=self._workload.retain,
             **self._context.parameters,
         )

@@ -1,0 +1,45 @@
+"""`feednet model sparse`: proofs in long logs, and the time to what is newest."""
+
+from collections.abc import Sequence
+
+import click
+from rich.table import Table
+
+from testbed.cli.console import console
+from testbed.ladder.sparse import LENGTHS, Line, Part, measure
+
+
+@click.command()
+@click.option(
+    "--items", "lengths", multiple=True, type=click.IntRange(1, 10**9), help="Length of a log (repeatable)."
+)
+@click.option("--newest", type=click.IntRange(1, 1024), default=16, show_default=True, help="Items wanted.")
+@click.option("--bytes", "size", type=click.IntRange(0, 8000), default=700, show_default=True)
+@click.option("--mbit", type=click.FloatRange(0, min_open=True), default=10.0, show_default=True)
+@click.option("--delay-ms", type=click.FloatRange(0), default=40.0, show_default=True, help="Of one way.")
+def sparse(lengths: Sequence[int], newest: int, size: int, mbit: float, delay_ms: float) -> None:
+    """Read the newest items of long logs over one link, proved by skip links back to the first.
+
+    The reader is that of the layering `sparse`; the items are signed and linked. Of a log only the items are
+    made that it asks for. Their other links lead to ids of nothing, of the same size: a reader of this part
+    cannot tell. The last column is what whoever reads all has to wait for at least: the bytes of the log at
+    the link's rate, and nothing else.
+    """
+    table = Table(title="A part of a log, by its length", title_justify="left", title_style="bold", box=None)
+    columns = ("items", "fetched", "proof", "its bytes", "first, ms", "all, s")
+    for column in columns:
+        table.add_column(column, justify="right", no_wrap=True)
+    for length in lengths or LENGTHS:
+        table.add_row(*_row(measure(length, newest, size, Line(mbit, delay_ms))))
+    console.print(table)
+
+
+def _row(part: Part) -> tuple[str, ...]:
+    return (
+        f"{part.length:,}",
+        f"{part.packets:,}",
+        f"{part.proof_packets:,}",
+        f"{part.proof_bytes:,}",
+        f"{part.first_ms:,.0f}",
+        f"{part.whole_s:,.2f}",
+    )
