@@ -18,7 +18,7 @@ from testbed.labs.folder import Folder
 from testbed.labs.lab import NAMES, lab
 
 KNOWN: dict[str, dict[str, Any]] = {
-    "lost": {"who": "r1", "lli_ms": (75, 85), "selective_ms": (125, 135), "poll_ms": (1000, 1300)},
+    "lost": {"who": "r1", "lli_ms": (75, 85), "selective_ms": (125, 135), "poll_ms": (200, 1300)},
     "credit": {
         "rate_4": (0.9 * 4 / 0.12, 4 / 0.12),
         "rate_8": (0.9 * 8 / 0.12, 8 / 0.12),
