@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from testbed.api.experiment import Experiment
+from testbed.api.results import Results
 from testbed.cli.main import feednet
 from testbed.errors import UserError
 from testbed.labs import books
@@ -167,6 +169,31 @@ def test_the_notebook_is_there_without_jupyterlab(tmp_path: Path, monkeypatch: p
     assert isinstance(done.exception, UserError)
     assert "--page" in str(done.exception)
     assert (tmp_path / "labs" / "lost" / "lab.ipynb").is_file()
+
+
+def test_a_result_shows_itself_and_reads_its_capture(tmp_path: Path) -> None:
+    small = Experiment(
+        topology={"links": [{"a": "pub", "b": "r1"}, {"a": "r1", "b": "s1"}]},
+        layerings=["lli"],
+        workload={"items": 8},
+        settle_ms=500,
+    )
+
+    async def run() -> Results:
+        return small.run(tmp_path / "run", net="emulated")
+
+    results = asyncio.run(run())
+    shown = results._repr_html_()
+    assert re.search(r"items delivered</th>\s*<td>8</td>", shown)
+    assert "not analysed yet" in shown
+    packets = results.packets("lli")
+    assert len(packets) == results.manifest.runs["lli"].capture.frames
+    assert set(packets[packets.node == "r1"].peer) == {"pub", "s1"}
+    came = packets[(packets.node == "s1") & (packets.kind == "data") & packets.seq.notna()]
+    assert sorted(came.seq) == list(range(1, 9))
+    assert results.messages("lli").empty
+    with pytest.raises(UserError, match="has not run"):
+        results.packets("poll")
 
 
 def test_answers_are_compared_by_kind() -> None:
