@@ -60,6 +60,7 @@ TESTBED = layered(
         "verify/social",
         "verify/mapping",
         "verify/tiny",
+        "labs",
         "cli",
         "verify/soak",
         "verify/fuzz/subjects",
@@ -125,7 +126,9 @@ MAY_IMPORT: dict[str, set[str]] = {
 }
 """What each room may import from this repository, besides itself."""
 
-FACADE = {f"feednet/{name}.py" for name in ("__init__", "__main__", "packets", "streams", "topologies")}
+FACADE = {
+    f"feednet/{name}.py" for name in ("__init__", "__main__", "labs", "packets", "streams", "topologies")
+}
 """The public names and the command, from any room."""
 
 DIVIDED = {"analysis", "testbed"}

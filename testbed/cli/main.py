@@ -33,6 +33,7 @@ _PLACES = {
     "figures": "testbed.cli.runs.figures:figures",
     "forward": "testbed.cli.nodes.forward:forward",
     "isp": "testbed.cli.nodes.tiny:isp",
+    "lab": "testbed.cli.runs.lab:lab",
     "list": "testbed.cli.runs.library:list_",
     "model": "testbed.cli.model:model",
     "new": "testbed.cli.runs.new:new",

@@ -133,6 +133,11 @@ class LiveRun(ABC):
         """The run's end, from its start."""
         return self._timeline.end / 1e9
 
+    @property
+    def last_s(self) -> float:
+        """When the last item is published, from the run's start."""
+        return self._timeline.last / 1e9
+
     def sleep(self, seconds: float) -> None:
         """Wait for some time of the run; not beyond its end."""
         self._advance(min(self.time_s + seconds, self.end_s))
@@ -141,9 +146,11 @@ class LiveRun(ABC):
         """Wait until a condition holds; return the state then.
 
         It is checked whenever states are sampled (sample_interval_ms). Raises NotYet if it does not hold
-        `within_s`, or by the end of the run.
+        `within_s`, or by the end of the run. For everything_delivered, which cannot hold before the last item
+        is published, `within_s` begins then: the same number fits any workload.
         """
-        end = self.end_s if within_s is None else min(self.time_s + within_s, self.end_s)
+        begin = max(self.time_s, self.last_s) if condition is everything_delivered else self.time_s
+        end = self.end_s if within_s is None else min(begin + within_s, self.end_s)
         step = self.scenario.sample_interval_ms / 1e3
         while not condition(state := self.state()):
             if state.time_s >= end:

@@ -390,6 +390,18 @@ def test_programs_that_are_killed_go_on(tmp_path: Path, namespace: int) -> None:
 
 
 @pytest.mark.mininet
+@pytest.mark.parametrize("program", ["isp", "tiny"])
+def test_a_program_ends_with_its_input(program: str, tmp_path: Path, namespace: int) -> None:
+    with Typed(tmp_path / "a", namespace, program) as one:
+        one.type("/who")
+        one.type("/help")
+        one.wait("^(type a text|/allow).*/help, /quit$")
+        assert one.process.stdin is not None
+        one.process.stdin.close()
+        assert one.process.wait(PATIENCE_S) == 0
+
+
+@pytest.mark.mininet
 def test_two_terminals_chat_and_end_by_a_signal(tmp_path: Path, namespace: int) -> None:
     with Typed(tmp_path / "a", namespace, "tiny") as one, Typed(tmp_path / "b", namespace, "tiny") as other:
         for each in (one, other):

@@ -9,7 +9,7 @@ from ssb.tiny.isp.provider.provider import Provider
 from ssb.tiny.isp.terms import Terms
 from ssb.tiny.node import Node
 
-HELP: Final = "/allow KEY, /end KEY, /who, /quit"
+HELP: Final = "/allow KEY, /end KEY, /who, /help, /quit"
 
 
 class Counter:
@@ -37,6 +37,8 @@ class Counter:
                 self._provider.farewell(key, now)
             case "/who":
                 return [self._line_of(key) for key in self._provider.followed] or ["nobody is allowed yet"]
+            case "/help":
+                return [HELP]
             case _ if line.strip():
                 raise ValueError(f"{command}: unknown; there are {HELP}")
         return []

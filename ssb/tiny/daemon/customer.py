@@ -18,7 +18,7 @@ from ssb.tiny.node import Node
 
 HELP: Final = (
     "/name NAME, /ask KEY, /accept KEY, /refuse KEY, /to KEY, a text, /leave KEY, /who, /farewell, /join,"
-    " /quit"
+    " /help, /quit"
 )
 _NAME: Final = "own name"
 _HAS_LEFT: Final = "has left"
@@ -111,6 +111,8 @@ class Customer:
             case "/join":
                 self._client.onboard(self._isp, now)
                 self._account.store.put(_HAS_LEFT, None)
+            case "/help":
+                return [HELP]
             case _ if line.startswith("/"):
                 raise ValueError(f"{command}: unknown; there are {HELP}")
             case _ if line.strip():

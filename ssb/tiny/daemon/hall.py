@@ -17,7 +17,7 @@ from ssb.tiny.goset import COMMON
 from ssb.tiny.node import CHECKSUM, Node
 
 _PAGE: Final = 100
-HELP: Final = "type a text, or /name NAME, /who, /save FILE, /load FILE, /quit"
+HELP: Final = "type a text, or /name NAME, /who, /save FILE, /load FILE, /help, /quit"
 
 
 class Hall:
@@ -55,6 +55,8 @@ class Hall:
                 except (OSError, carried.MalformedFile) as error:
                     why = error.strerror if isinstance(error, OSError) else error
                     raise ValueError(f"{path}: {why}") from None
+            case "/help":
+                return [HELP]
             case _ if line.startswith("/"):
                 raise ValueError(f"{command}: unknown; {HELP}")
             case _ if line.strip():

@@ -1,6 +1,8 @@
 """`feednet tiny` and `feednet isp`: tinySSB on a real network, for two terminals or two laptops."""
 
 import asyncio
+import os
+import stat
 import sys
 from collections.abc import Callable
 from contextlib import closing
@@ -44,7 +46,8 @@ def tiny(path: Path, isp: str | None, unproven: bool, interfaces: tuple[str, ...
     """Chat by tinySSB: packets of 120 bytes to all on the local network (UDP 239.5.5.8, port 1558).
 
     Without a provider, everybody in reach reads everything. Through a provider, contacts agree to each other.
-    A text is signed and stored before it is sent: after /quit, Ctrl-C or a crash all goes on.
+    A text is signed and stored before it is sent: after /quit, Ctrl-C, the end of the input or
+    a crash all goes on.
     """
     from ssb.tiny.daemon.account import parse_key
     from ssb.tiny.daemon.customer import Customer
@@ -60,7 +63,7 @@ def tiny(path: Path, isp: str | None, unproven: bool, interfaces: tuple[str, ...
             raise ValueError("--unproven has no effect without a provider; leave it out, or give --isp")
         return Hall(account, node, now)
 
-    _run(path, interfaces, desk, ends_with_lines=sys.stdin.isatty())
+    _run(path, interfaces, desk)
 
 
 @click.command()
@@ -74,6 +77,7 @@ def isp(path: Path, allowed: tuple[str, ...], days: int | None, interfaces: tupl
     """Run a tinyISP provider on the local network: its clients exchange feeds with each other through it.
 
     It has to know the keys of its clients, and they its own. Contracts and what is under way survive a crash.
+    It ends with /quit, Ctrl-C or the end of its input.
     """
     from ssb.tiny.daemon.account import parse_key
     from ssb.tiny.daemon.counter import Counter
@@ -89,7 +93,7 @@ def isp(path: Path, allowed: tuple[str, ...], days: int | None, interfaces: tupl
             counter.allow(key, now)
         return counter
 
-    _run(path, interfaces, desk, ends_with_lines=sys.stdin.isatty())
+    _run(path, interfaces, desk)
 
 
 def _read(parse_key: Callable[[str], bytes], key: str) -> bytes:
@@ -98,7 +102,12 @@ def _read(parse_key: Callable[[str], bytes], key: str) -> bytes:
         return parse_key(key)
 
 
-def _run(path: Path, interfaces: tuple[str, ...], make: Callable[..., Any], *, ends_with_lines: bool) -> None:
+def _has_input() -> bool:
+    """Return whether there is an input: services have the null device in its place."""
+    return sys.stdin.isatty() or not stat.S_ISCHR(os.fstat(sys.stdin.fileno()).st_mode)
+
+
+def _run(path: Path, interfaces: tuple[str, ...], make: Callable[..., Any]) -> None:
     import time
     from random import SystemRandom
 
@@ -114,4 +123,4 @@ def _run(path: Path, interfaces: tuple[str, ...], make: Callable[..., Any], *, e
         node = Node(account.store, SystemRandom(), LAN, ports=tuple(ports))
         with as_user_error(ValueError):
             desk = make(account, node, time.time_ns())
-        asyncio.run(run(desk, ports, sys.stdin, click.echo, ends_with_lines=ends_with_lines))
+        asyncio.run(run(desk, ports, sys.stdin, click.echo, ends_with_lines=_has_input()))

@@ -1,0 +1,86 @@
+"""The check of a student's answers against the student's own runs."""
+
+from collections.abc import Mapping
+from html import escape
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from testbed.errors import UserError
+from testbed.labs.folder import Folder
+from testbed.labs.lab import Question, lab
+
+_YES = {"yes": True, "true": True, "no": False, "false": False}
+
+
+class Verdict(NamedTuple):
+    """A question, the answer given (None: none yet), the right one, and whether they agree."""
+
+    question: Question
+    given: Any
+    right: Any
+    is_right: bool
+
+    @property
+    def said(self) -> str:
+        """The verdict in words; the right answer stays hidden."""
+        if self.given in (None, ""):
+            return "no answer yet"
+        return "right" if self.is_right else f"not right. {self.question.hint}"
+
+
+class Verdicts(tuple[Verdict, ...]):
+    """The verdicts on all questions of a lab; notebooks show them as a table."""
+
+    @property
+    def are_right(self) -> bool:
+        """Whether all answers are right."""
+        return all(each.is_right for each in self)
+
+    def __str__(self) -> str:
+        return "\n".join(f"{each.question.name}: {each.said}" for each in self)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><td>{'✓' if each.is_right else '·'}</td><td>{escape(each.question.name)}</td>"
+            f"<td>{escape(str(each.given))}</td><td>{escape(each.said)}</td></tr>"
+            for each in self
+        )
+        return f"<table><tr><th></th><th>question</th><th>answer</th><th></th></tr>{rows}</table>"
+
+
+def check(name: str, answers: Mapping[str, Any], folder: str | Path = ".") -> Verdicts:
+    """Check answers, by question, against the runs in a folder.
+
+    Numbers and yes or no may be texts; several names are a list, or a text with commas. Raises UserError for
+    a question that is not the lab's, or if there is no run yet.
+    """
+    asked = lab(name)
+    for given in answers:
+        if given not in asked.questions:
+            known = ", ".join(asked.questions)
+            raise UserError(f"lab {name} has no question {given!r}; it has {known}")
+    right = asked.expected(Folder(Path(folder)))
+    return Verdicts(
+        Verdict(question, answer, right[each], agrees(answer, right[each], question.within))
+        for each, question in asked.questions.items()
+        for answer in (answers.get(each),)
+    )
+
+
+def agrees(given: Any, right: Any, within: float) -> bool:
+    """Return whether an answer is right; a number may be off by `within` percent of the right one."""
+    if given is None or given == "":
+        return False
+    if isinstance(right, set | frozenset):
+        words = given.split(",") if isinstance(given, str) else given
+        return {str(word).strip().casefold() for word in words} == {word.casefold() for word in right}
+    if isinstance(right, str):
+        return str(given).strip().casefold() == right.casefold()
+    if isinstance(right, bool):
+        return _YES.get(str(given).strip().casefold()) is right
+    try:
+        return bool(abs(float(given) - right) <= abs(right) * within / 100 + 1e-9)
+    except (TypeError, ValueError):
+        return False
