@@ -65,6 +65,7 @@ _OWN_PLACES = (
     "sync-all",
     "notify-each",
     "sparse",
+    "broker",
 )
 """Layerings with a fixed index, and so one colour and dash on every page.
 
