@@ -9,6 +9,7 @@ An environment variable selects PySpark's column type: only the engine of the la
 """
 
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -125,11 +126,13 @@ def cached(table: DataFrame) -> Iterator[DataFrame]:
     In Spark, a cached table would also answer for the same run analysed again later. Sail does not cache.
     """
     if is_sail(table.sparkSession):
-        path = _kept(table.toArrow())
+        path = _scratch() / str(next(_numbers))
+        fields = ", ".join(f"`{field.name}` {field.dataType.simpleString()}" for field in table.schema)
         try:
-            yield table.sparkSession.read.parquet(str(path))
+            table.write.parquet(path.as_uri())
+            yield table.sparkSession.read.schema(fields).parquet(path.as_uri())
         finally:
-            path.unlink()
+            shutil.rmtree(path, ignore_errors=True)
         return
     table.persist(StorageLevel.MEMORY_AND_DISK)
     try:

@@ -13,7 +13,6 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (the name that Spark's own documentation gives it)
 
 from analysis.packet_schema import MESSAGES, NOTICES
-from analysis.spark.parallel import by_group
 from captures.layers.reassembly import Reassembler
 
 _WHERE = ("layering", "interface", "node", "direction", "src", "dst", "src_port", "dst_port")
@@ -45,14 +44,13 @@ _COLUMNS = (*_WHERE, "frame", "time", *_SIZES, "frames", *_NETWORK)
 _PACKETS_OF_A_TASK = 1 << 16
 
 
-def reassemble(packets: DataFrame, breaks: DataFrame, *, here: bool = False) -> DataFrame:
+def reassemble(packets: DataFrame, breaks: DataFrame) -> DataFrame:
     """Return one row per network-layer packet, FeedState or Hello from rows of
     analysis.packet_schema.PACKETS.
 
     `breaks` is analysis.run.context.BREAKS: fragments before and after a break of their interface do not
-    join, and Sequence may restart. `here`: packets are few, and fragments come to this process. The columns
-    are those of a packet without NDNLPv2's, and `frames`, its number of frames; sizes are sums. `time` and
-    `frame` are those of the completing frame.
+    join, and Sequence may restart. The columns are those of a packet without NDNLPv2's, and `frames`, its
+    number of frames; sizes are sums. `time` and `frame` are those of the completing frame.
     """
     is_notice = F.col("kind").isin(*NOTICES) & (F.col("feed").isNotNull() | F.col("hello").isNotNull())
     whole = packets.where((F.col("frag_count") == 1) & (F.col("kind").isin(*MESSAGES) | is_notice))
@@ -68,10 +66,11 @@ def reassemble(packets: DataFrame, breaks: DataFrame, *, here: bool = False) -> 
         .where(F.col("some").isNotNull())
     )
     whole = whole.withColumn("frames", F.lit(1).cast("long")).select(*_COLUMNS)
-    return whole.union(by_group(parts, ("layering", "interface", "some"), _joined, whole.schema, here=here))
+    joined = parts.groupBy("layering", "interface", "some").applyInArrow(_joined, whole.schema)
+    return whole.union(joined)
 
 
-def _joined(_: tuple[pa.Scalar, ...], parts: pa.Table) -> pa.Table:
+def _joined(parts: pa.Table) -> pa.Table:
     """Return the packets reassembled from fragments."""
     parts = parts.sort_by([("time", "ascending"), ("frame", "ascending")])
     reassembler: Reassembler[int] = Reassembler(len(parts), once=True)

@@ -115,20 +115,10 @@ def wait_for_workers(cluster: Cluster, processes: list[subprocess.Popen], direct
     raise AssertionError("\n".join(log.read_text()[-2000:] for log in directory.glob("**/log")))
 
 
-_PITS_BY_TASKS = """
-import analysis.pipelines.capture_tables
-from testbed.cli.main import main
-analysis.pipelines.capture_tables.FEW_BYTES = 0  # follow no PIT in the driver
-main()
-"""
-
-
-def command(
-    arguments: list[str], cwd: Path, program: tuple[str, str] = ("-m", "testbed.cli")
-) -> subprocess.CompletedProcess:
+def command(arguments: list[str], cwd: Path) -> subprocess.CompletedProcess:
     """Run the command line as a user does, where he is."""
     return subprocess.run(
-        [sys.executable, *program, *arguments],
+        [sys.executable, "-m", "testbed.cli", *arguments],
         cwd=cwd,
         env=ENVIRONMENT,
         capture_output=True,
@@ -140,7 +130,7 @@ def command(
 
 def on_cluster(cluster: Cluster, arguments: list[str], cwd: Path) -> None:
     before = cluster.tasks()
-    done = command([*arguments, "--master", cluster.url], cwd, ("-c", _PITS_BY_TASKS))
+    done = command([*arguments, "--master", cluster.url], cwd)
     assert done.returncode == 0, done.stderr[-3000:]
     assert all(now > then for now, then in zip(cluster.tasks(), before, strict=True)), "a worker was idle"
 

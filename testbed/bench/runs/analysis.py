@@ -5,7 +5,7 @@ repeated, answered by the application, by the cache or by another node's Data, a
 packets of all nodes are tiled to the requested number of rows: each copy is later, and has names of its own.
 From the same Parquet the occupancy of every PIT, and of all together, is computed
 
-- by feednet (analysis.pit.windows.files.scan) with Spark on two cores, in a running session;
+- by feednet (analysis.pit.windows.tables.write_pits) with Spark on two cores, in a running session;
 - by DuckDB, in the best SQL found for it, on all cores.
 
 feednet also computes the table of entries. Of the rules of analysis/pit/model.py the SQL has those that this
@@ -16,8 +16,7 @@ Both results have to be equal, row by row.
 Then feednet processes these packets again with CanBePrefix in every Interest, and Data with one component
 more than requested: the PIT state is equal, and the time is compared with the plain case. And LLIs, in a
 tenth as many rows. Only ratios within one repetition count; shown are the median, the minimum and the
-maximum. Peak memory is that of a process that does all nodes one after the other, for a tenth of the rows and
-for all.
+maximum. Peak memory is that of a process with Sail, for a tenth of the rows and for all.
 """
 
 import shutil
@@ -34,13 +33,15 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
 
-from analysis.pit.windows.files import scan
+from analysis.pit.windows.tables import write_pits
 from analysis.run.manifest import Run
-from analysis.spark.batch_source import readings
-from analysis.spark.parquet import BY
+from analysis.spark.batch_reader import readings
+from analysis.spark.parquet import BY, read_packets
 from analysis.spark.session import spark_session
 from analysis.spark.to_parquet import extract
+from analysis.tables.schema import PACKETS
 from testbed.bench.figures import Measured, Row, Series, figure
 from testbed.bench.program import command, report, run
 from testbed.experiment import run as running
@@ -115,14 +116,14 @@ SELECT count(*) FROM (
 """
 
 
-def make_packets(layering: str, rows: int, scratch: Path) -> tuple[Path, int]:
+def make_packets(layering: str, rows: int, scratch: Path, spark: SparkSession) -> tuple[Path, int]:
     """Write at least `rows` rows of packets, by run, node and interface; return path and number."""
     lossy = {"topology.link.loss_percent": 2.0, "topology.link.jitter_ms": 1.0}
     scenario = load("fanout", layerings=(layering,), items=ITEMS, changes=lossy)
     running.run(scenario, workload.load(scenario), EMULATED, scratch / layering)
     run = Run(scratch / layering)
     decoded = scratch / f"{layering}-decoded"
-    extract(readings({layering: str(run.capture(layering))}, 1), decoded, BY, None)
+    extract(readings({layering: str(run.capture(layering))}, 1), decoded, BY, spark)
     tables = {}
     for path in sorted(decoded.rglob("*.parquet")):
         tables[path.parent.relative_to(decoded)] = pq.read_table(path, partitioning=None)
@@ -194,16 +195,22 @@ def by_duckdb(packets: Path, out: Path) -> float:
 _MEASURED = """
 import resource, sys
 from pathlib import Path
-from analysis.pit.windows.files import scan
-scan(Path(sys.argv[1]), Path(sys.argv[2]))
+from analysis.spark.engine import EngineChoice, session
+from testbed.bench.runs.analysis import follow
+follow(session(EngineChoice("sail")), Path(sys.argv[1]), Path(sys.argv[2]))
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10)
 """
 
 
 def peak_memory(packets: Path, out: Path) -> int:
-    """Return the peak memory, MB, of the work in a process of its own."""
+    """Return the peak memory, MB, of the work by Sail, in a process of its own."""
     words = [sys.executable, "-c", _MEASURED, str(packets), str(out)]
     return int(subprocess.run(words, capture_output=True, text=True, check=True).stdout)
+
+
+def follow(spark: SparkSession, packets: Path, out: Path) -> None:
+    """Write the tables of PITs."""
+    write_pits(read_packets(spark, packets, PACKETS.spark), out)
 
 
 def count_differences(ours: Path, theirs: Path) -> int:
@@ -221,27 +228,22 @@ def bench(packets: int, repetitions: int, as_json: bool) -> None:
     took: Measured = defaultdict(Series)
     with tempfile.TemporaryDirectory() as place:
         scratch = Path(place)
-        classic, count = make_packets("poll", packets, scratch)
-        (scratch / "few").mkdir()
-        few, _ = make_packets("poll", count // 10, scratch / "few")
-        prefixes = ask_for_prefixes(classic, scratch / "prefixes")
-        llis, lli_rows = make_packets("lli", packets // 10, scratch)
-        memory = [peak_memory(source, scratch / "measured") for source in (few, classic)]
         before = time.perf_counter()
         spark = spark_session("local[2]")
         spark.range(2).mapInArrow(lambda batches: batches, "id long").count()
         start = time.perf_counter() - before
+        classic, count = make_packets("poll", packets, scratch, spark)
+        (scratch / "few").mkdir()
+        few, _ = make_packets("poll", count // 10, scratch / "few", spark)
+        prefixes = ask_for_prefixes(classic, scratch / "prefixes")
+        llis, lli_rows = make_packets("lli", packets // 10, scratch, spark)
+        memory = [peak_memory(source, scratch / "measured") for source in (few, classic)]
         ours, theirs = scratch / "ours", scratch / "theirs.parquet"
         for _ in range(repetitions):
-            for name, source, session in (
-                ("spark", classic, spark),
-                ("prefixes", prefixes, spark),
-                ("alone", classic, None),
-                ("lli", llis, spark),
-            ):
+            for name, source in (("spark", classic), ("prefixes", prefixes), ("lli", llis)):
                 shutil.rmtree(ours, ignore_errors=True)
                 before = time.perf_counter()
-                scan(source, ours, session)
+                follow(spark, source, ours)
                 took[name].add(time.perf_counter() - before)
                 if name == "spark":
                     took["duckdb"].add(by_duckdb(classic, theirs))
@@ -256,7 +258,6 @@ def bench(packets: int, repetitions: int, as_json: bool) -> None:
         Row("feednet over DuckDB", ratios, "", BAR, True, equal),
         Row("feednet with Spark, CanBePrefix", took["prefixes"], "s"),
         Row("CanBePrefix over plain", over_plain, "", PREFIX_BAR, True, equal),
-        Row("feednet in this process, one core", took["alone"], "s"),
         Row("LLIs, feednet with Spark, two cores", took["lli"], "s", note=f"{lli_rows:,} rows"),
         figure("peak memory", memory[1], "MB"),
         figure("peak memory, a tenth of the rows", memory[0], "MB"),
