@@ -10,6 +10,7 @@ An environment variable selects PySpark's column type: only the engine of the la
 
 import os
 import shutil
+import signal
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ from importlib import metadata
 from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
+from threading import current_thread, main_thread
 from typing import Any, Literal, NamedTuple
 
 import pyarrow as pa
@@ -193,5 +195,10 @@ def _sail() -> SparkSession:
     _, port = server.listening_address
     _held.append(server)
     made = Client.builder.remote(f"sc://127.0.0.1:{port}").create()
+    # A server of this process that does not answer has ended; the client would wait for it for ten minutes.
+    made.client.set_retry_policies([])
     made.conf.set("spark.sql.session.timeZone", "UTC")
+    on_interrupt = signal.getsignal(signal.SIGINT)
+    if on_interrupt is not None and current_thread() is main_thread():
+        signal.signal(signal.SIGINT, on_interrupt)  # the server, which answers by now, would end by Ctrl-C
     return made  # type: ignore[return-value]
