@@ -1,7 +1,8 @@
 """Capture files of any known format, compressed or not: opened, and cut into pieces for parallel reading.
 
-The format follows from a file's first bytes, not from its name. A compressed file can only be read from its
-beginning, so it is one piece; any other is cut between records.
+The format follows from a file's first bytes, not from its name. A file is cut between records. A compressed
+one is decompressed for that, and again from the beginning of a gzip, bzip2 or xz member or of a zstd frame; if
+it has one member only, as most have, it is one piece.
 """
 
 import bz2
@@ -10,8 +11,10 @@ import io
 import lzma
 import os
 import zlib
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from operator import attrgetter
 from typing import BinaryIO, NamedTuple, Protocol
 
 from base.key_log import Secrets, from_lines
@@ -33,6 +36,9 @@ PIECE_BYTES = 32 << 20
 PIECE_FRAMES = 1 << 17
 """A piece ends with the record that reaches one of these bounds; they limit a reader's memory."""
 
+_LONGEST_MEMBER = 4
+"""Pieces after which a compressed file is no more searched for another member: most have one only."""
+
 EMPTY_FILE = "empty"
 """Reason why an empty file is no capture."""
 
@@ -42,10 +48,21 @@ _FIRST, _FIRST_BYTES = 20, 1 << 21
 _PCAPNG = b"\n\r\r\n"
 
 
-class Piece(NamedTuple):
-    """Some records of a file, which can be read alone: bytes `start` to `end` (None: the file's end).
+class Member(NamedTuple):
+    """The beginning of a part of a compressed file that can be decompressed alone: its first byte, and that of
+    its content.
+    """
 
-    context: the state after the records before; first: number of the first frame, from 1.
+    packed: int
+    content: int
+
+
+class Piece(NamedTuple):
+    """Some records of a file, which can be read alone: bytes `start` to `end` (None: the file's end) of it or,
+    if it is compressed, of its content.
+
+    context: the state after the records before; first: number of the first frame, from 1; member: where
+    decompressing begins.
     """
 
     path: str
@@ -53,6 +70,7 @@ class Piece(NamedTuple):
     end: int | None
     context: bytes
     first: int
+    member: Member = Member(0, 0)
 
 
 class _Decompressor(Protocol):
@@ -94,15 +112,27 @@ _COMPRESSED: dict[bytes, Callable[[], _Decompressor]] = {
     b"BZh": bz2.BZ2Decompressor,
     b"\xfd7zXZ\0": lzma.LZMADecompressor,
 }
-_BY_ARROW = {b"\x28\xb5\x2f\xfd": "zstd", b"\x04\x22\x4d\x18": "lz4"}
+_ZSTD, _LZ4 = b"\x28\xb5\x2f\xfd", b"\x04\x22\x4d\x18"
+_ZSTD_SKIPPED = b"\x2a\x4d\x18"
+"""The magic number of a skippable frame, after its first byte, 50 to 5f."""
 
 
 class _Decompressed(io.RawIOBase):
-    """Content of a compressed file: all, or all before the damage; `reason` is the damage."""
+    """Content of a compressed file from a member on: all, or all before the damage; `reason` is the damage,
+    `members` are those that have begun.
+    """
 
-    def __init__(self, file: BinaryIO, magic: bytes) -> None:
+    def __init__(self, file: BinaryIO, magic: bytes, member: Member) -> None:
         self.reason = ""
-        self._chunks = self._by_arrow(file, magic) if magic in _BY_ARROW else self._members(file, magic)
+        self.members = [member]
+        self._made = self._at = member.content
+        file.seek(member.packed)
+        if magic == _ZSTD:
+            self._chunks = self._frames(file)
+        elif magic == _LZ4:
+            self._chunks = self._by_arrow(file, "lz4")
+        else:
+            self._chunks = self._members(file, magic)
         self._rest = b""
 
     def _members(self, file: BinaryIO, magic: bytes) -> Iterator[bytes]:
@@ -125,16 +155,42 @@ class _Decompressed(io.RawIOBase):
             packed = unpack.unused_data.lstrip(b"\0") or file.read(_STEP).lstrip(b"\0")
             if not packed.startswith(magic):  # padding, or nothing
                 return
+            self.members.append(Member(file.tell() - len(packed), self._made))
 
-    def _by_arrow(self, file: BinaryIO, magic: bytes) -> Iterator[bytes]:
+    def _frames(self, file: BinaryIO) -> Iterator[bytes]:
+        """Yield the content of each zstd frame."""
+        while not self.reason:
+            begin = file.tell()
+            end = zstd_end(file)
+            if begin == end:
+                return
+            if begin != self.members[-1].packed:
+                self.members.append(Member(begin, self._made))
+            file.seek(begin)
+            yield from self._by_arrow(file, "zstd", None if end is None else end - begin)
+            if end is None:
+                return
+            file.seek(end)
+
+    def _by_arrow(self, file: BinaryIO, how: str, size: int | None = None) -> Iterator[bytes]:
         import pyarrow as pa
 
         try:
-            with pa.CompressedInputStream(pa.PythonFile(file, mode="r"), _BY_ARROW[magic]) as stream:
+            raw = pa.PythonFile(file if size is None else _Part(file, size), mode="r")
+            with pa.CompressedInputStream(raw, how) as stream:
                 while chunk := stream.read(_STEP):
                     yield chunk
         except (OSError, pa.ArrowInvalid):
             self.reason = "compressed data damaged or cut off"
+
+    def seek(self, place: int, whence: int = os.SEEK_SET, /) -> int:
+        """Go forward to a byte of the content."""
+        assert whence == os.SEEK_SET
+        assert place >= self._at
+        buffer = bytearray(_STEP)
+        while self._at < place and self.readinto(memoryview(buffer)[: place - self._at]):
+            pass
+        return self._at
 
     def readable(self) -> bool:
         """Return true."""
@@ -148,10 +204,62 @@ class _Decompressed(io.RawIOBase):
             if chunk is None:
                 return 0
             self._rest = chunk
+            self._made += len(chunk)
         size = min(len(room), len(self._rest))
         room[:size] = self._rest[:size]
         self._rest = self._rest[size:]
+        self._at += size
         return size
+
+
+class _Part:
+    """The next bytes of a file as a file."""
+
+    closed = False
+
+    def __init__(self, file: BinaryIO, size: int) -> None:
+        self._file = file
+        self._left = size
+
+    def read(self, size: int = -1) -> bytes:
+        """Return the next bytes."""
+        found = self._file.read(self._left if size < 0 else min(size, self._left))
+        self._left -= len(found)
+        return found
+
+    def close(self) -> None:
+        """Leave the file open."""
+
+
+def zstd_end(file: BinaryIO) -> int | None:
+    """Return the end of the zstd frame, or skippable frame, at the position of a file; None if there is no
+    whole one, and the position at the end of the file. Source: RFC 8878, section 3.1.
+    """
+    head = file.read(9)
+    if not head:
+        return file.tell()
+    if len(head) < 9:
+        return None
+    if head[1:4] == _ZSTD_SKIPPED and head[0] & 0xF0 == 0x50:
+        end = file.tell() - 1 + int.from_bytes(head[4:8], "little")
+        return end if end <= os.fstat(file.fileno()).st_size else None
+    if head[:4] != _ZSTD:
+        return None
+    flags = head[4]
+    is_single = flags & 0x20
+    size_of_size = (1 if is_single else 0, 2, 4, 8)[flags >> 6]
+    at = file.tell() - 4 + (0 if is_single else 1) + (0, 1, 2, 4)[flags & 3] + size_of_size
+    is_last = 0
+    while not is_last:
+        file.seek(at)
+        block = file.read(3)
+        if len(block) < 3:
+            return None
+        number = int.from_bytes(block, "little")
+        is_last, is_repeated = number & 1, number >> 1 & 3 == 1
+        at += 3 + (1 if is_repeated else number >> 3)
+    at += 4 if flags & 4 else 0
+    return at if at <= os.fstat(file.fileno()).st_size else None
 
 
 def is_compressed(path: str | os.PathLike[str]) -> bool:
@@ -163,7 +271,7 @@ def is_compressed(path: str | os.PathLike[str]) -> bool:
 def _compression(file: BinaryIO) -> bytes | None:
     head = file.read(6)
     file.seek(0)
-    return next((magic for magic in (*_COMPRESSED, *_BY_ARROW) if head.startswith(magic)), None)
+    return next((magic for magic in (*_COMPRESSED, _ZSTD, _LZ4) if head.startswith(magic)), None)
 
 
 class Capture:
@@ -195,6 +303,22 @@ class Capture:
             context = header if head != _PCAPNG else b""
         self.reader = BlockReader(context) if head == _PCAPNG else PcapReader(context)
         yield from windows(file, self.reader, start, end, step)
+
+    @property
+    def is_compressed(self) -> bool:
+        """Whether bytes are those of the content of a compressed file."""
+        return self._inflated is not None
+
+    def member(self, place: int) -> Member:
+        """Return the member with a byte that has been read."""
+        members = self._inflated.members if self._inflated else [Member(0, 0)]
+        return members[bisect_right(members, place, key=attrgetter("content")) - 1]
+
+    def may_be_cut(self, member: Member, place: int) -> bool:
+        """Return whether a piece may end, and the next one begin, at a byte: not with `member` again, which
+        would have to be decompressed again.
+        """
+        return not self.is_compressed or self.member(place) != member
 
     @property
     def secrets(self) -> list[bytes]:
@@ -237,11 +361,11 @@ def secrets_in(path: str | os.PathLike[str]) -> Secrets:
 
 
 @contextmanager
-def open_capture(path: str | os.PathLike[str]) -> Iterator[Capture]:
-    """Open a capture, compressed or not. Raises OSError."""
+def open_capture(path: str | os.PathLike[str], member: Member = Member(0, 0)) -> Iterator[Capture]:
+    """Open a capture, compressed or not; a compressed one from a member on. Raises OSError."""
     with open(path, "rb") as file:
         magic = _compression(file)
-        inflated = None if magic is None else _Decompressed(file, magic)
+        inflated = None if magic is None else _Decompressed(file, magic, member)
         yield Capture(os.fspath(path), inflated or file, inflated)  # type: ignore[arg-type]
 
 
@@ -251,21 +375,21 @@ def cut(path: str | os.PathLike[str], size: int = PIECE_BYTES, frames: int = PIE
     Raises OSError, and CaptureError for a file that is no capture. Damage is found when the pieces are read.
     """
     name = os.fspath(path)
-    begin, context, first, number = 0, b"", 1, 1
-    if is_compressed(path):
-        with open_capture(path) as capture:
-            next(capture.windows(step=_STEP), None)  # invalid otherwise
-        yield Piece(name, 0, None, b"", 1)
-        return
+    begin, context, first, number, member = 0, b"", 1, 1, Member(0, 0)
     with open_capture(path) as capture:
         for window in capture.windows(step=min(WINDOW, size)):
             number += len(window.records.at)
             # A record begins between windows, and the context is that of the next record.
-            if not capture.reader.is_lost and (window.end - begin >= size or number - first >= frames):
-                yield Piece(name, begin, window.end, context, first)
+            is_enough = window.end - begin >= size or number - first >= frames
+            if is_enough and not capture.reader.is_lost and capture.may_be_cut(member, window.end):
+                yield Piece(name, begin, window.end, context, first, member)
                 begin, context, first = window.end, capture.reader.context, number
-    if window.end > begin:
-        yield Piece(name, begin, window.end, context, first)
+                member = capture.member(begin)
+            elif is_enough and window.end - begin >= _LONGEST_MEMBER * size:
+                break
+        is_compressed = capture.is_compressed
+    if window.end > begin or is_compressed:  # its last piece tells of damage
+        yield Piece(name, begin, None if is_compressed else window.end, context, first, member)
 
 
 def read_piece(
@@ -276,7 +400,7 @@ def read_piece(
     Appends unreadable parts to `damages`, and key logs to `key_logs`. Raises OSError, and CaptureError as
     Capture.windows() does.
     """
-    with open_capture(piece.path) as capture:
+    with open_capture(piece.path, piece.member) as capture:
         for window in capture.windows(piece.start, piece.end, piece.context):
             yield window, capture.reader.interfaces
         damages += capture.damages
