@@ -19,26 +19,27 @@ from analysis.pit.windows.tables import write_pits
 from analysis.run.context import BREAKS
 from analysis.spark.engine import frame
 from analysis.spark.parallel import in_parallel
-from analysis.spark.parquet import BY, at_least_empty, read_packets, read_parquet, settle, write
+from analysis.spark.parquet import BY, at_least_empty, read_packets, read_parquet, settle
 from analysis.tables.feed_progress import captured_latency
 from analysis.tables.overhead import overhead, seen_once
 from analysis.tables.packet_tables import write_packet_tables
-from analysis.tables.reassembly import reassemble
+from analysis.tables.reassembly import joined, unfragmented
 from analysis.tables.schema import LATENCY, OVERHEAD, PACKETS, TABLES
 
-_MESSAGES = ".messages"
+_REJOINED = ".rejoined"
 
 
-def write_tables(out: Path, runs: Collection[str], spark: SparkSession, *, fragments: bool) -> None:
+def write_tables(
+    out: Path, runs: Collection[str], spark: SparkSession, *, fragments: bool, small: bool
+) -> None:
     """Write every table that analysis.spark.to_parquet has not written, into directories `out`/NAME.
 
-    `fragments`: whether NDNLPv2 fragments need reassembly.
+    `fragments`: whether NDNLPv2 fragments need reassembly. `small`: whether jobs leave cores and memory idle.
     """
     packets = whole = read_packets(spark, out / "packets", PACKETS.spark)
     if fragments:
-        whole = reassemble(packets, frame(spark, BREAKS.empty_table()))
-        write(whole, out / _MESSAGES, BY)
-        whole = read_packets(spark, out / _MESSAGES, whole.schema)
+        rejoined = settle(joined(packets, frame(spark, BREAKS.empty_table())), out / _REJOINED)
+        whole = unfragmented(packets).union(rejoined)
     messages = whole.where(F.col("kind").isin(*MESSAGES))
 
     layers = from_arrow_schema(STREAM_LAYERS)
@@ -49,11 +50,12 @@ def write_tables(out: Path, runs: Collection[str], spark: SparkSession, *, fragm
 
     in_parallel(
         lambda: write_pits(whole, out),
-        lambda: write_packet_tables(messages, keep),
+        lambda: write_packet_tables(messages, keep, out),
         lambda: keep(LATENCY.name, captured_latency(messages)),
         lambda: keep(OVERHEAD.name, overhead(*seen_once(packets, streams))),
+        most=None if small else 1,
     )
-    shutil.rmtree(out / _MESSAGES, ignore_errors=True)
+    shutil.rmtree(out / _REJOINED, ignore_errors=True)
     shutil.rmtree(out / STREAM_LAYERS_TABLE)
     for table in TABLES:
         if table is not PACKETS:

@@ -108,7 +108,7 @@ def analyse(captures: Sequence[Capture], place: Path, choices: AnalysisOptions) 
         if not choices.packets_only:
             fragments = any("fragment" in report.kinds for report in reports)
             runs = list(dict.fromkeys(report.run for report in reports))
-            write_tables(partial, runs, spark, fragments=fragments)
+            write_tables(partial, runs, spark, fragments=fragments, small=is_small)
         copies = copies_among(reports)
         summarise(partial / SUMMARY, reports, inferred, copies)
     return Analysis(reports, inferred, copies, None if choices.packets_only else spark)

@@ -565,7 +565,7 @@ def _links(given: RunInputs) -> None:
 def _write_packet_tables(given: RunInputs) -> None:
     """Write the tables for other programs, which the report does not show."""
     reported = run_events(given.events, given.timeline)
-    write_packet_tables(given.messages, given.settle, reported)
+    write_packet_tables(given.messages, given.settle, given.tables, reported)
     for name in (PIT_INTERVALS.name, PIT_OCCUPANCY.name):
         (given.pit / name).rename(given.tables / f"{name}.parquet")
 

@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -46,19 +47,26 @@ def readings(paths: Mapping[str, str], parallelism: int, rule: NodeRule = "inter
     return [Reading(name, piece, rule) for name, path in paths.items() for piece in cut(path, size)]
 
 
-class CapturePiece(InputPartition):
-    """A piece of a capture."""
+class CapturePieces(InputPartition):
+    """Pieces of captures, one after the other."""
 
-    def __init__(self, reading: Reading) -> None:
-        super().__init__(tuple(reading))
-        self.reading = reading
+    def __init__(self, pieces: Sequence[Reading]) -> None:
+        super().__init__(tuple(pieces))
+        self.pieces = pieces
 
 
 class CaptureReader(DataSourceReader):
     """Decodes pieces of captures: some columns of the rows that filters do not exclude."""
 
-    def __init__(self, pieces: Sequence[Reading], names: Sequence[str], mode: Mode = "failfast") -> None:
+    def __init__(
+        self,
+        pieces: Sequence[Reading],
+        names: Sequence[str],
+        mode: Mode = "failfast",
+        partitions: int | None = None,
+    ) -> None:
         self._pieces = pieces
+        self._partitions = partitions
         self._names = list(names)
         self._mode = mode
         self._filters: list[Any] = []
@@ -72,19 +80,25 @@ class CaptureReader(DataSourceReader):
                 yield each
 
     def partitions(self) -> list[InputPartition]:
-        """Return the pieces of the runs that filters do not exclude."""
+        """Return the pieces of the runs that filters do not exclude, in one partition at least."""
         runs = pa.array(sorted({each.run for each in self._pieces}), pa.string())
         for each in self._filters:
             if each.attribute == ("layering",) and self._mode != "findings":
                 runs = runs.filter(_APPLIED[type(each)](runs, each))
         kept = set(runs.to_pylist())
-        return [CapturePiece(each) for each in self._pieces if each.run in kept] or [NOTHING]
+        pieces = [each for each in self._pieces if each.run in kept]
+        count = min(len(pieces), self._partitions or len(pieces))
+        borders = [len(pieces) * place // count for place in range(count + 1)] if pieces else [0, 0]
+        return [CapturePieces(pieces[begin:end]) for begin, end in pairwise(borders)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """Yield the record batches of a piece."""
-        if not isinstance(partition, CapturePiece):
-            return
-        reading, found = partition.reading, ReadStatistics()
+        """Yield the record batches of pieces."""
+        assert isinstance(partition, CapturePieces)
+        for reading in partition.pieces:
+            yield from self._read(reading)
+
+    def _read(self, reading: Reading) -> Iterator[pa.RecordBatch]:
+        found = ReadStatistics()
         needed = dict.fromkeys([*self._names, *(each.attribute[0] for each in self._filters)])
         for batch in read_packets(reading, found, list(needed)):
             raise_if_stopping()
@@ -106,9 +120,6 @@ class CaptureReader(DataSourceReader):
         if len(batch):  # the JVM takes an empty batch for the last
             yield batch.select(self._names)
 
-
-NOTHING = InputPartition(None)
-"""A partition without rows: Spark refuses a source without partitions."""
 
 _APPLIED: dict[type[Filter], Any] = {
     EqualTo: lambda column, this: pc.equal(column, this.value),

@@ -36,9 +36,14 @@ from analysis.spark.stream_reader import GrowingReader
 
 
 def read_captures(
-    spark: SparkSession, pieces: Sequence[Reading], columns: pa.Schema = PACKETS, mode: Mode = "failfast"
+    spark: SparkSession,
+    pieces: Sequence[Reading],
+    columns: pa.Schema = PACKETS,
+    mode: Mode = "failfast",
+    partitions: int | None = None,
 ) -> DataFrame:
     """Return the frames of pieces of captures, with some columns of analysis.decode.reader.READABLE.
+    `partitions` is their maximum.
 
     TCP streams yield only frames, of kind "segment".
     """
@@ -49,6 +54,8 @@ def read_captures(
     ]
     read = spark.read.format("ndn-capture").schema(from_arrow_schema(columns))
     options = {"pieces": b64encode(pickle.dumps(places)).decode(), "mode": mode}
+    if partitions is not None:
+        read = read.option("partitions", partitions)
     return read.options(**options).load()
 
 
@@ -80,7 +87,7 @@ def follow_captures(
 class CaptureSource(DataSource):
     """`spark.read.format("ndn-capture")`: option `captures`, a JSON object of paths by name; `parallelism`,
     the target number of tasks, default 1; `node`, an analysis.decode.reader.NodeRule, default by interface;
-    `mode`, an analysis.spark.batch_reader.Mode.
+    `mode`, an analysis.spark.batch_reader.Mode; `partitions`, their maximum.
 
     `spark.readStream`: `captures` has a list of paths by name; follow_captures
     explains the other options, `node`, `most_bytes` and `every`.
@@ -104,7 +111,8 @@ class CaptureSource(DataSource):
             tasks = int(self.options.get("parallelism", "1"))
             pieces = readings(json.loads(self.options["captures"]), tasks, rule)
         mode: Any = self.options.get("mode", "failfast").lower()
-        return CaptureReader(pieces, schema.names, mode)
+        most = self.options.get("partitions")
+        return CaptureReader(pieces, schema.names, mode, int(most) if most else None)
 
     def streamReader(self, schema: StructType) -> GrowingReader:  # noqa: N802 (Spark's name)
         """Return a reader of growing captures."""

@@ -107,6 +107,11 @@ def is_sail(spark: SparkSession) -> bool:
     return type(spark).__module__.startswith("pyspark.sql.connect.")
 
 
+def parallelism(spark: SparkSession) -> int:
+    """Return the number of cores that a session works on."""
+    return (os.cpu_count() or 1) if is_sail(spark) else spark.sparkContext.defaultParallelism
+
+
 def frame(spark: SparkSession, table: pa.Table, schema: StructType | None = None) -> DataFrame:
     """Return a table in memory as a DataFrame.
 

@@ -45,7 +45,10 @@ def raise_if_stopping() -> None:
         raise InterruptedError("interrupted")
 
 
-def in_parallel(*tasks: Callable[[], Any]) -> list[Any]:
-    """Return the results of tasks, run in threads: small Spark jobs leave cores idle for other jobs."""
-    with ThreadPoolExecutor() as pool:
+def in_parallel(*tasks: Callable[[], Any], most: int | None = None) -> list[Any]:
+    """Return the results of tasks, run in threads: small Spark jobs leave cores idle for other jobs.
+
+    Large ones share memory: at `most` so many run at once.
+    """
+    with ThreadPoolExecutor(most) as pool:
         return [future.result() for future in [pool.submit(task) for task in tasks]]

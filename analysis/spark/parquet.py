@@ -6,7 +6,9 @@ Spark would decode each escaped byte to a letter of its own.
 """
 
 import re
-from collections.abc import Collection, Sequence
+import shutil
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -52,7 +54,9 @@ def read_packets(spark: SparkSession, path: Path, schema: StructType) -> DataFra
 
 def write(table: DataFrame, path: Path, by: By, mode: str = "overwrite") -> None:
     """Write a table in directories of `by`, by the engine's own writer; it is empty without rows."""
-    writer = table.write.mode(mode).partitionBy(*by).option("compression", "snappy")
+    writer = table.write.mode(mode).option("compression", "snappy")
+    if by:
+        writer = writer.partitionBy(*by)
     writer.option("parquet.block.size", _ROW_GROUP).parquet(_whole(table.sparkSession, path))
     path.mkdir(parents=True, exist_ok=True)  # by Sail only if there are rows
 
@@ -61,6 +65,19 @@ def settle(table: DataFrame, path: Path) -> DataFrame:
     """Write a table anew, a directory for each layering; return it as read back."""
     write(table, path, BY[:1])
     return read_parquet(table.sparkSession, path, table.schema)
+
+
+@contextmanager
+def set_aside(table: DataFrame, path: Path) -> Iterator[DataFrame]:
+    """Write a large table that is used several times; return it as read back, and remove it in the end.
+
+    A cache of Spark's would take more time to fill, and the memory of the executors.
+    """
+    try:
+        write(table, path, ())
+        yield read_parquet(table.sparkSession, path, table.schema)
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def at_least_empty(path: Path, schema: pa.Schema, runs: Collection[str], by: By) -> None:

@@ -38,8 +38,8 @@ from analysis.files import Rows
 from analysis.packet_schema import PACKETS
 from analysis.spark.batch_reader import FINDINGS
 from analysis.spark.capture_source import read_captures
-from analysis.spark.engine import cached, is_sail
-from analysis.spark.parquet import BY, NO_VALUE, By, at_least_empty, read_parquet, write
+from analysis.spark.engine import parallelism
+from analysis.spark.parquet import BY, NO_VALUE, By, at_least_empty, read_parquet, set_aside, write
 from base.key_log import Secrets, from_lines
 
 _TASKS_A_CORE = 2
@@ -84,11 +84,9 @@ def extract(
     file that is no capture.
     """
     out = out.resolve()
-    frames = read_captures(spark, pieces, mode="findings")
-    if not is_sail(spark):  # each task writes a file for each directory, which costs more than their rows
-        tasks = max(_TASKS_A_CORE * spark.sparkContext.defaultParallelism, len(pieces) // _PIECES_A_TASK)
-        frames = frames.coalesce(tasks)
-    write(frames, out, by)
+    # Each task writes a file for each directory, which costs more than their rows.
+    tasks = max(_TASKS_A_CORE * parallelism(spark), len(pieces) // _PIECES_A_TASK)
+    write(read_captures(spark, pieces, mode="findings", partitions=tasks), out, by)
     found = _findings(spark, out, pieces)
     reports = _summed(pieces, found)
     with_streams = [piece for piece, said in zip(pieces, found, strict=True) if said["segments"]]
@@ -97,9 +95,8 @@ def extract(
         for piece, said in zip(pieces, found, strict=True):
             known[piece.run] |= from_lines("".join(said["key_logs"]).encode())
         groups = sum(said["segments"] for said in found) // _SEGMENTS_A_GROUP + 1
-        with cached(
-            _streams(read_captures(spark, with_streams, SEGMENTS, "permissive"), known, groups)
-        ) as rows:
+        segments = read_captures(spark, with_streams, SEGMENTS, "permissive", tasks)
+        with set_aside(_streams(segments, known, groups), side_path(out, ".streams")) as rows:
             counts = _of_table(rows, COUNTS_TABLE, COUNTS).groupBy(*COUNTS.names[:-1])
             summed = counts.agg(F.sum("number").alias("number")).toArrow().to_pylist()
             _add_counts(reports, summed)

@@ -1,11 +1,12 @@
 """Tables derived from packets alone, for feednet's runs and for other captures."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 from pyspark.sql import DataFrame
 
-from analysis.spark.engine import cached
 from analysis.spark.parallel import in_parallel
+from analysis.spark.parquet import set_aside
 from analysis.tables.events import packet_events
 from analysis.tables.feed_progress import feed_progress, sightings
 from analysis.tables.schema import EVENTS, FEED_PROGRESS, TRANSACTIONS
@@ -16,12 +17,17 @@ Keep = Callable[[str, DataFrame], DataFrame]
 """Writes a table under a name, and returns it as read back."""
 
 
-def write_packet_tables(messages: DataFrame, keep: Keep, reported: DataFrame | None = None) -> None:
+def write_packet_tables(
+    messages: DataFrame, keep: Keep, place: Path, reported: DataFrame | None = None
+) -> None:
     """Write schema.TRANSACTIONS, FEED_PROGRESS and EVENTS of packets (analysis.tables.reassembly).
 
-    `reported` are EVENTS from elsewhere.
+    `place` is a directory for what is used several times; `reported` are EVENTS from elsewhere.
     """
-    with cached(sightings(messages)) as items, cached(followed(divided(messages))) as transactions:
+    with (
+        set_aside(sightings(messages), place / ".items") as items,
+        set_aside(followed(divided(messages)), place / ".transactions") as transactions,
+    ):
         progress, _ = in_parallel(
             lambda: keep(FEED_PROGRESS.name, feed_progress(items, messages)),
             lambda: keep(TRANSACTIONS.name, transactions.select(*TRANSACTIONS.arrow.names)),

@@ -13,7 +13,7 @@ retransmission.
 Long-lived Interests. Items answer the latest LLI between two ends for their feed, if in its range and before
 its expiry. An LLI with the name and credit of its unanswered predecessor repeats it.
 
-numpy processes all packets of an interface that have related names (analysis.tables.shares) at once; each
+numpy processes all packets of a node that have related names (analysis.tables.shares) at once; each
 such share is a task.
 """
 
@@ -53,8 +53,7 @@ def followed(divided: DataFrame) -> DataFrame:
     dropped.
     """
     packets = divided.where(F.col("kind").isin(*MESSAGES)).select("layering", "share", *COLUMNS)
-    shares = packets.groupBy("layering", "node", "interface", "share")
-    return shares.applyInArrow(follow, from_arrow_schema(FOLLOWED))
+    return packets.groupBy("share").applyInArrow(follow, from_arrow_schema(FOLLOWED))
 
 
 def moments(transactions: DataFrame) -> DataFrame:

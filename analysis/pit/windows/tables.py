@@ -20,9 +20,8 @@ from analysis.packet_schema import MESSAGES, NOTICES
 from analysis.pit.entry import COUNTED, State
 from analysis.pit.windows.scan import PitScan
 from analysis.pit.windows.window import COLUMNS
-from analysis.spark.engine import cached
 from analysis.spark.parallel import in_parallel
-from analysis.spark.parquet import BY, write
+from analysis.spark.parquet import BY, set_aside, write
 from analysis.tables.schema import PIT_INTERVALS, PIT_OCCUPANCY
 from analysis.tables.shares import divided
 
@@ -64,7 +63,7 @@ def write_pits(
     """
     last = packets.groupBy("layering").agg(F.max("time").alias("time")).toArrow().to_pylist()
     ended = {row["layering"]: row["time"] for row in last} | dict(ends or {})
-    with cached(follow(packets, ended, breaks)) as rows:
+    with set_aside(follow(packets, ended, breaks), out / ".followed") as rows:
         entries = rows.where(F.col("time").isNull()).select(*PIT_INTERVALS.arrow.names)
         steps = rows.where(F.col("time").isNotNull()).select(*STEPS.names)
         in_parallel(
@@ -91,7 +90,7 @@ def follow(packets: DataFrame, ends: Mapping[str, int], breaks: pa.Table | None 
         return found.set_column(0, "layering", pa.repeat(run, len(found)))
 
     told = packets.where(F.col("kind").isin(*MESSAGES, *NOTICES))
-    shares = divided(told).select("share", *dict.fromkeys((*_BY_NODE, *COLUMNS))).groupBy(*_BY_NODE, "share")
+    shares = divided(told).select("share", *dict.fromkeys((*_BY_NODE, *COLUMNS))).groupBy("share")
     return shares.applyInArrow(follow_share, from_arrow_schema(FOLLOWED))
 
 
