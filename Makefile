@@ -6,7 +6,7 @@
 # make fuzz   look for inputs that break the codec, a node, its management, an SSB peer, or reading captures: FUZZ_SECONDS=60 for each
 # make soak   a day of traffic in virtual time, then ten minutes against a daemon
 # make bench-decode  how fast captures are decoded, against tshark and Scapy
-# make bench-analysis  how fast PIT state is told from packets, against DuckDB
+# make bench-analysis  how fast PIT state and latency are told from packets, against DuckDB and tshark
 # make docs   the documents as a site with search, site/index.html; broken links are errors
 # make pictures  the pictures of the documents, by Chromium
 #
@@ -74,6 +74,7 @@ bench-decode: $(STAMPS)/dev
 
 bench-analysis: $(STAMPS)/dev
 	@$(BIN)/python -m testbed.bench.runs.analysis
+	@$(BIN)/python -m testbed.bench.runs.cluster
 
 docs: $(STAMPS)/docs
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

@@ -89,6 +89,27 @@ def test_columns_and_filters_are_pushed_down(capture):
     assert not [batch for piece in other.partitions() for batch in other.read(piece)]
 
 
+def test_in_with_null_excludes_null(capture):
+    """As in SQL, where null is in no list."""
+    reader = batch_reader.CaptureReader(readings({"x": str(capture)}, 1), ["problem"])
+    assert not list(reader.pushFilters([In(("problem",), ("no such", None))]))
+    assert not [batch for piece in reader.partitions() for batch in reader.read(piece)]
+
+
+def test_pieces_share_partitions(capture, monkeypatch):
+    monkeypatch.setattr(batch_reader, "SMALLEST_PIECE", 1000)
+    pieces = readings({"x": str(capture)}, parallelism=99)
+    frames = []
+    for most in (None, 2, 99):
+        reader = batch_reader.CaptureReader(pieces, ["frame"], partitions=most)
+        partitions = reader.partitions()
+        assert len(partitions) == min(most or 99, len(pieces)) > 1
+        read = (batch for part in partitions for batch in reader.read(part))
+        frames.append([frame for batch in read for frame in batch["frame"].to_pylist()])
+    assert frames[0] == list(range(1, len(frames[0]) + 1))
+    assert frames[0] == frames[1] == frames[2]
+
+
 @pytest.mark.parametrize("engine", ["sail", "spark"])
 def test_engines_push_filters(jvm, capture, engine):
     here = session(EngineChoice(engine))
