@@ -292,19 +292,6 @@ def test_the_server_outlives_the_report(tmp_path):
     serve_to_the_end(page, None, interrupted)  # ends as it should
 
 
-def test_the_last_page_waits_for_the_batch_that_is_being_added_up(tmp_path, monkeypatch):
-    lock, finished = Lock(), []
-    capture = SimpleNamespace(finish=lambda: finished.append(lock.locked()))
-    page = LivePage(
-        find_target([tmp_path / "a.pcap"]),
-        SimpleNamespace(lock=lock, captures={"a": capture}),
-        tmp_path / "x",
-    )
-    monkeypatch.setattr(page, "write_page", lambda: finished.append("page"))
-    page.end("no more has come")
-    assert finished == [True, "page"]
-
-
 def test_lags():
     assert lag_text([]) == ""
     assert lag_text([3.0, 1.0, 2.0]) == ", 2.0 s; median 2.0, most 3.0 s over 3 batches"
