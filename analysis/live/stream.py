@@ -53,6 +53,7 @@ def streaming_session(spark: SparkSession) -> SparkSession:
     session = spark.newSession()
     for name, value in _CONF.items():
         session.conf.set(name, value)
+    _ = session.streams  # starts what coordinates state stores, which told_so_far() needs
     return session
 
 

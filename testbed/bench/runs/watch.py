@@ -26,7 +26,7 @@ from testbed.bench.load import BenchError
 from testbed.bench.program import command, report, run
 from testbed.bench.runs.decode import begin_capture, write_capture, write_exchange
 
-_TICK_S = 0.02
+_TICK_S = 0.05
 _PATIENCE_S = 60
 _TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 
@@ -106,7 +106,6 @@ class _Watch:
             self._process = subprocess.Popen(
                 [sys.executable, *map(str, words)], stdout=log, stderr=log, start_new_session=True
             )
-        self._spent: dict[str, int] = {}
 
     def shown(self) -> int:
         """Return the number of frames on the page."""
@@ -116,28 +115,25 @@ class _Watch:
             found = re.search(r'"frames":(\d+)', self._script.read_text(encoding="utf-8"))
         except FileNotFoundError:
             return 0
-        self._look()
         return int(found[1]) if found else 0
 
     def spent(self) -> float:
-        """Return the processor time of all processes so far, s; ended ones up to the last look at them."""
-        self._look()
-        return sum(self._spent.values()) / _TICKS_A_SECOND
-
-    def stop(self) -> None:
-        """End it."""
-        self._process.send_signal(signal.SIGINT)
-        self._process.wait(_PATIENCE_S)
-
-    def _look(self) -> None:
+        """Return the processor time of all its living processes, s, and of children that they waited for."""
+        ticks = 0
         for place in Path("/proc").glob("[0-9]*/stat"):
             try:
                 fields = place.read_text().rpartition(")")[2].split()
             except OSError:  # it has just ended
                 continue
-            # proc(5): session, utime and stime are fields 6, 14 and 15; the second one ends with ")".
+            # proc(5): after the name in brackets, session is field 4, utime to cstime are 12 to 15.
             if int(fields[3]) == self._process.pid:
-                self._spent[f"{place} {fields[19]}"] = int(fields[11]) + int(fields[12])
+                ticks += sum(map(int, fields[11:15]))
+        return ticks / _TICKS_A_SECOND
+
+    def stop(self) -> None:
+        """End it."""
+        self._process.send_signal(signal.SIGINT)
+        self._process.wait(_PATIENCE_S)
 
 
 @contextmanager
