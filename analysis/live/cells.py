@@ -8,7 +8,10 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from analysis.pit.entry import State
+from captures.formats.records import Ints
 
 SLICE_NS = 50_000_000
 MOST_SLICES = 240
@@ -26,6 +29,10 @@ class Slices:
     def slice_of(self, time: int) -> int:
         """Return the slice of a time, possibly out of range; 0 before the origin."""
         return max(0, time - (self.origin or 0)) // self.width
+
+    def slices_of(self, times: Ints) -> Ints:
+        """Return slice_of() of each time."""
+        return np.maximum(0, times - (self.origin or 0)) // self.width
 
     def extend(self, first: int, last: int) -> int:
         """Begin with the time `first`, if not begun, and widen slices until the time `last` fits; return the

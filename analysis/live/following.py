@@ -16,9 +16,10 @@ Fragmented messages are followed once complete; TCP streams are not reassembled.
 import pickle
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import groupby
-from operator import add, attrgetter, itemgetter
+from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from analysis.columns.values import ALL
 from analysis.live.cells import NOTHING, Cell, Cells, Slices, as_text, most_of
@@ -197,25 +198,36 @@ class Following:
     def _settle(self, until: int, cells: Cells) -> None:
         """Record the changes of all tables up to a time, by which all their packets have come."""
         self._settled = max(self._settled, until)
-        changes: list[tuple[int, str, State]] = []
+        every = []
         for node, model in self._models.items():
             model.advance(self._settled)
-            changes += [(step.time, node, State(*step[1:5])) for step in model.take_steps()]
-        changes.sort(key=itemgetter(0))
-        for time, simultaneous in groupby(changes, itemgetter(0)):
-            place = self._slices.slice_of(time)
-            changed = set()
-            for _, node, change in simultaneous:
-                for name in (node, ALL):
-                    before = self._state.get(name, NOTHING)
-                    # A slice begins with the state before it.
-                    cells[place].pit.setdefault(name, (before, before))
-                    self._state[name] = State(*map(add, before, change))
-                    changed.add(name)
-            for name in changed:
-                state = self._state[name]
-                cells[place].pit[name] = most_of(cells[place].pit[name][0], state), state
-                self._peaks[name] = most_of(self._peaks.get(name, NOTHING), state)
+            if steps := model.take_steps():
+                # Python's numbers: a capture may tell of any credit.
+                changes = np.array([step[:5] for step in steps], object)
+                self._record(node, changes, cells)
+                every.append(changes)
+        if every:
+            merged = np.concatenate(every)
+            self._record(ALL, merged[np.argsort(merged[:, 0].astype(np.int64), kind="stable")], cells)
+
+    def _record(self, name: str, changes: np.ndarray[Any, Any], cells: Cells) -> None:
+        """Record the states after changes, rows of time and State in order of time."""
+        state = self._state.get(name, NOTHING)
+        times = changes[:, 0].astype(np.int64)
+        states = np.array(state, object) + np.cumsum(changes[:, 1:], axis=0)
+        lasted = np.append(times[1:] != times[:-1], True)  # changes of one time are one change
+        times, states = times[lasted], states[lasted]
+        places = self._slices.slices_of(times)
+        first = np.flatnonzero(np.diff(places, prepend=-1))
+        most = map(State._make, np.maximum.reduceat(states, first).tolist())
+        ends = map(State._make, states[np.append(first[1:], len(states)) - 1].tolist())
+        for place, peak, end in zip(places[first].tolist(), most, ends, strict=True):
+            # A slice begins with the state before it.
+            known, _ = cells[place].pit.get(name, (state, state))
+            cells[place].pit[name] = most_of(known, peak), end
+            self._peaks[name] = most_of(self._peaks.get(name, NOTHING), peak)
+            state = end
+        self._state[name] = state
 
 
 class Step(NamedTuple):
