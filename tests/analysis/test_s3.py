@@ -57,6 +57,7 @@ settings |= {
 builder = SparkSession.builder.master("local[2,4]").config("spark.jars", os.environ["FEEDNET_S3A_JARS"])
 for name, value in settings.items():
     builder = builder.config(f"spark.hadoop.fs.s3a.{name}", value)
+builder = builder.config("spark.sql.python.filterPushdown.enabled", "true")
 spark = builder.config("spark.ui.enabled", "false").getOrCreate()
 """
 
@@ -71,12 +72,13 @@ def once(batches):
         yield batch
         if fails:
             try:
-                os.close(os.open(sys.argv[1], os.O_CREAT | os.O_EXCL))
+                os.close(os.open(mark, os.O_CREAT | os.O_EXCL))
             except FileExistsError:
                 continue
             raise RuntimeError("done again")
 
-fails = sys.argv[1] != "-"
+mark = sys.argv[1]
+fails = mark != "-"
 paths = dict(each.split("=") for each in sys.argv[2:])
 packets = read_captures(spark, readings(paths, 2))
 if fails:
