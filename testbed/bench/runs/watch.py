@@ -34,7 +34,13 @@ _TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 @command
 @click.option("--rate", "rates", type=click.IntRange(min=0), multiple=True, default=(1000, 10_000))
 @click.option("--seconds", type=click.IntRange(min=5), default=20, show_default=True)
-@click.option("--warm-up", type=click.IntRange(min=1), default=20, show_default=True, help="Seconds.")
+@click.option(
+    "--warm-up",
+    type=click.IntRange(min=1),
+    default=20,
+    show_default=True,
+    help="Seconds after the first batch.",
+)
 @click.option("--every", type=float, default=1.0, show_default=True, help="Seconds between batches.")
 @click.option("--packets", type=click.IntRange(min=1000), default=500_000, show_default=True)
 def bench(
@@ -55,22 +61,24 @@ def bench(
 def _while_it_grows(path: Path, rate: int, seconds: int, warm_up: int, every: float) -> list[Row]:
     written: list[float] = []
     lags: list[float] = []
-    shown, before = 0, 0.0
+    shown, since, before = 0, 0.0, 0.0  # since: of the first batch, then of the end of the warm-up
     with path.open("wb") as file, _watching(path, every) as watch:
         writer, begun = begin_capture(file), time.monotonic()
-        while (now := time.monotonic() - begun) < warm_up + seconds:
+        while not before or time.monotonic() - begun < since + seconds:
+            now = time.monotonic() - begun
             while len(written) * 4 < now * rate:
                 write_exchange(writer, len(written), time.time_ns())
                 written.append(now)
             file.flush()
             if (frames := watch.shown()) > shown:
+                since = since or now
                 if before:
                     lags.append(now - written[shown // 4])
                 shown = frames
-            if not before and now >= warm_up:
-                before = watch.spent()
+            if not before and since and now >= since + warm_up:
+                since, before = now, watch.spent()
             time.sleep(_TICK_S)
-        cost = (watch.spent() - before) / seconds
+        cost = (watch.spent() - before) / (time.monotonic() - begun - since)
     if not lags:
         raise BenchError(f"no batch was shown within {seconds} s at {rate} packets a second")
     what = f"{rate:,} packets a second"
