@@ -6,6 +6,7 @@ import click
 from rich.table import Table
 
 from testbed.cli.console import console
+from testbed.cli.options import Number
 from testbed.ladder.sparse import LENGTHS, Line, Part, measure
 
 
@@ -15,8 +16,8 @@ from testbed.ladder.sparse import LENGTHS, Line, Part, measure
 )
 @click.option("--newest", type=click.IntRange(1, 1024), default=16, show_default=True, help="Items wanted.")
 @click.option("--bytes", "size", type=click.IntRange(0, 8000), default=700, show_default=True)
-@click.option("--mbit", type=click.FloatRange(0, min_open=True), default=10.0, show_default=True)
-@click.option("--delay-ms", type=click.FloatRange(0), default=40.0, show_default=True, help="Of one way.")
+@click.option("--mbit", type=Number(0.001, 1e6), default=10.0, show_default=True)
+@click.option("--delay-ms", type=Number(0, 1e5), default=40.0, show_default=True, help="Of one way.")
 def sparse(lengths: Sequence[int], newest: int, size: int, mbit: float, delay_ms: float) -> None:
     """Read the newest items of long logs over one link, proved by skip links back to the first.
 
