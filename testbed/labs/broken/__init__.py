@@ -14,7 +14,7 @@ from testbed.errors import UserError
 from testbed.labs.folder import Folder
 
 PROMISES = {"granted": 1, "credit": 1, "delivered": 2, "error": 2, "told once, in order": 2, "catch-up": 3}
-PROMISES |= {"evidence": 4, "hops": 4, "given": 4, "state-zero": 5, "forgery": 6}
+PROMISES |= {"hops": 3, "evidence": 4, "loop": 4, "source": 4, "state-zero": 5, "forgery": 6}
 """The promise of controlled push that an invariant of the simulation stands for."""
 
 
