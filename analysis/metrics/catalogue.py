@@ -277,6 +277,10 @@ WHOLE = 99.5
 """Minimum share of expected deliveries, in %, for a complete run."""
 
 
+UNFINISHED = ("delivered_share", "fell_behind", "cut_off")
+"""The metrics that why_unranked() takes."""
+
+
 def why_unranked(values: Mapping[str, float | None]) -> str:
     """Return in a few words why a layering's times are not comparable, "" if they are.
 

@@ -15,7 +15,7 @@ from statistics import fmean
 from typing import NamedTuple
 
 from analysis.files import Rows
-from analysis.metrics.catalogue import BY_KEY, DELIVERY, METRICS, Metric, matters, why_unranked
+from analysis.metrics.catalogue import BY_KEY, DELIVERY, METRICS, UNFINISHED, Metric, matters, why_unranked
 from analysis.metrics.study import CONFIDENCE, Sample, Study, estimate
 from analysis.metrics.study import Point as StudyPoint
 from analysis.run.manifest import Question
@@ -40,8 +40,6 @@ COSTS = (
 
 FRONTS = (("latency_p50", "bytes_per_item"), ("latency_p50", "state_bytes_mean"))
 """Pairs of axes of trade-offs."""
-
-_UNFINISHED = ("fell_behind", "cut_off", "delivered_share")
 
 
 class Verdict(StrEnum):
@@ -148,7 +146,7 @@ class Samples:
     @cached_property
     def whys(self) -> dict[str, str]:
         """Why layerings are compared on deliveries alone, by layering."""
-        whys = {x: why_unranked({key: self.value(key, x) for key in _UNFINISHED}) for x in self.layerings}
+        whys = {x: why_unranked({key: self.value(key, x) for key in UNFINISHED}) for x in self.layerings}
         return {x: why for x, why in whys.items() if why}
 
     @cached_property

@@ -7,6 +7,7 @@ from base.endpoint import Close, Closed, Ended, Opened, Received, Send, StreamAc
 from base.timers import Timers
 from base.units import SECOND
 from ssb.mqtt.packets import (
+    IDENTIFIERS,
     Connect,
     Connected,
     Disconnect,
@@ -20,10 +21,10 @@ from ssb.mqtt.packets import (
     Subscribe,
     Subscribed,
     encode,
+    next_identifier,
 )
 
 PORT: Final = 1883
-_NUMBERS: Final = 65_535
 
 
 class _Session:
@@ -64,7 +65,7 @@ class Broker:
         self.retained: dict[str, tuple[bytes, int]] = {}
         self.retained_bytes = 0
         self.counters: Counter[str] = Counter()
-        self._most = min(inflight or _NUMBERS, _NUMBERS - 1)
+        self._most = min(inflight or IDENTIFIERS, IDENTIFIERS - 1)
         self._sessions: dict[str, _Session] = {}
         self._readers: dict[int, Reader] = {}
         self._clients: dict[int, str] = {}
@@ -189,9 +190,7 @@ class Broker:
 
     def _send_queued(self, session: _Session) -> None:
         while session.stream is not None and session.queue and len(session.sent) < self._most:
-            session.number = session.number % _NUMBERS + 1
-            if session.number in session.sent:
-                continue
+            session.number = next_identifier(session.number, session.sent)
             message = session.queue.popleft()._replace(number=session.number)
             session.sent[session.number] = message
             self._send(session.stream, message)

@@ -9,6 +9,7 @@ from base.endpoint import Connect as Open
 from base.timers import earliest
 from base.units import SECOND
 from ssb.mqtt.packets import (
+    IDENTIFIERS,
     Connect,
     Connected,
     Disconnect,
@@ -21,11 +22,11 @@ from ssb.mqtt.packets import (
     Subscribe,
     Subscribed,
     encode,
+    next_identifier,
 )
 
 KEEP_ALIVE_S: Final = 60
 _AGAIN: Final = SECOND  # before a stream is opened again
-_NUMBERS: Final = 65_535
 
 
 class Client:
@@ -47,7 +48,7 @@ class Client:
         self.received: list[tuple[str, bytes]] = []
         self._name = name
         self._broker = broker
-        self._most = min(inflight or _NUMBERS, _NUMBERS - 1)
+        self._most = min(inflight or IDENTIFIERS, IDENTIFIERS - 1)
         self._stream = 0
         self._reader = Reader()
         self._is_ready = self._is_over = False
@@ -159,10 +160,8 @@ class Client:
             self._send(message, now)
 
     def _next_number(self) -> int:
-        while True:
-            self._number = self._number % _NUMBERS + 1
-            if self._number not in self._sent and self._number not in self._asked:
-                return self._number
+        self._number = next_identifier(self._number, self._sent, self._asked)
+        return self._number
 
     def _send(self, packet: Packet, now: int | None = None) -> None:
         self.actions.append(Send(self._stream, encode(packet)))

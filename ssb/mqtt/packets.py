@@ -1,14 +1,30 @@
 """Control packets of MQTT 3.1.1, with quality of service 0 and 1. Section numbers are the standard's."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
+from enum import IntEnum
 from typing import Final, NamedTuple
 
-_CONNECT, _CONNACK, _PUBLISH, _PUBACK = 1, 2, 3, 4
-_SUBSCRIBE, _SUBACK, _PINGREQ, _PINGRESP, _DISCONNECT = 8, 9, 12, 13, 14
+
+class _Type(IntEnum):
+    """Types of packets (2.2.1)."""
+
+    CONNECT = 1
+    CONNACK = 2
+    PUBLISH = 3
+    PUBACK = 4
+    SUBSCRIBE = 8
+    SUBACK = 9
+    PINGREQ = 12
+    PINGRESP = 13
+    DISCONNECT = 14
+
+
 LARGEST: Final = 1 << 20
 """Bytes of a packet, at most; the standard allows 256 MiB."""
+IDENTIFIERS: Final = 65_535
+"""Packet identifiers, from 1 on."""
 _PROTOCOL: Final = b"\x00\x04MQTT\x04"
-_FLAGS: Final = {_SUBSCRIBE: 2}
+_FLAGS: Final[dict[int, int]] = {_Type.SUBSCRIBE: 2}
 """Flags of packets that have fixed ones; 0 of all others but PUBLISH."""
 
 
@@ -76,7 +92,11 @@ class Disconnect(NamedTuple):
 Packet = Connect | Connected | Publish | Published | Subscribe | Subscribed | Ping | Pong | Disconnect
 
 
-_EMPTY: Final[dict[int, Packet]] = {_PINGREQ: Ping(), _PINGRESP: Pong(), _DISCONNECT: Disconnect()}
+_EMPTY: Final[dict[int, Packet]] = {
+    _Type.PINGREQ: Ping(),
+    _Type.PINGRESP: Pong(),
+    _Type.DISCONNECT: Disconnect(),
+}
 
 
 def encode(packet: Packet) -> bytes:
@@ -84,26 +104,26 @@ def encode(packet: Packet) -> bytes:
     match packet:
         case Connect(client, is_clean, keep_alive):
             body = _PROTOCOL + bytes((2 * is_clean,)) + keep_alive.to_bytes(2) + _text(client)
-            return _packet(_CONNECT, 0, body)
+            return _packet(_Type.CONNECT, 0, body)
         case Connected(is_known, code):
-            return _packet(_CONNACK, 0, bytes((is_known, code)))
+            return _packet(_Type.CONNACK, 0, bytes((is_known, code)))
         case Publish(topic, payload, number, is_retained, is_again):
             flags = 8 * is_again + 2 * (number is not None) + is_retained
             head = _text(topic) + (b"" if number is None else number.to_bytes(2))
-            return _packet(_PUBLISH, flags, head + payload)
+            return _packet(_Type.PUBLISH, flags, head + payload)
         case Published(number):
-            return _packet(_PUBACK, 0, number.to_bytes(2))
+            return _packet(_Type.PUBACK, 0, number.to_bytes(2))
         case Subscribe(number, filters):
             wanted = b"".join(_text(each) + bytes((quality,)) for each, quality in filters)
-            return _packet(_SUBSCRIBE, _FLAGS[_SUBSCRIBE], number.to_bytes(2) + wanted)
+            return _packet(_Type.SUBSCRIBE, _FLAGS[_Type.SUBSCRIBE], number.to_bytes(2) + wanted)
         case Subscribed(number, codes):
-            return _packet(_SUBACK, 0, number.to_bytes(2) + bytes(codes))
+            return _packet(_Type.SUBACK, 0, number.to_bytes(2) + bytes(codes))
         case Ping():
-            return _packet(_PINGREQ, 0, b"")
+            return _packet(_Type.PINGREQ, 0, b"")
         case Pong():
-            return _packet(_PINGRESP, 0, b"")
+            return _packet(_Type.PINGRESP, 0, b"")
         case Disconnect():
-            return _packet(_DISCONNECT, 0, b"")
+            return _packet(_Type.DISCONNECT, 0, b"")
 
 
 class Reader:
@@ -130,7 +150,7 @@ class Reader:
 def decode(first: int, body: bytes) -> Packet:
     """Return a packet, from its first byte and what follows its length. Raises InvalidPacket."""
     kind, flags = first >> 4, first & 15
-    if kind != _PUBLISH and flags != _FLAGS.get(kind, 0):
+    if kind != _Type.PUBLISH and flags != _FLAGS.get(kind, 0):
         raise InvalidPacket(f"flags {flags} of packet type {kind}")
     try:
         packet = _decoded(kind, flags, _Fields(body))
@@ -142,7 +162,7 @@ def decode(first: int, body: bytes) -> Packet:
 def _decoded(kind: int, flags: int, fields: "_Fields") -> Packet:
     packet: Packet
     match kind:
-        case 1:
+        case _Type.CONNECT:
             if fields.take(len(_PROTOCOL)) != _PROTOCOL:
                 raise InvalidPacket("another protocol than MQTT 3.1.1")
             options = fields.take(1)[0]
@@ -150,10 +170,10 @@ def _decoded(kind: int, flags: int, fields: "_Fields") -> Packet:
                 raise InvalidPacket("a will, a user name or a password")
             keep_alive = fields.number()
             packet = Connect(fields.text(), bool(options & 2), keep_alive)
-        case 2:
+        case _Type.CONNACK:
             known, code = fields.take(2)
             packet = Connected(bool(known & 1), code)
-        case 3:
+        case _Type.PUBLISH:
             quality = flags >> 1 & 3
             if quality > 1:
                 raise InvalidPacket(f"quality of service {quality}")
@@ -164,9 +184,9 @@ def _decoded(kind: int, flags: int, fields: "_Fields") -> Packet:
                 raise InvalidPacket("a message too large to be sent on with a packet identifier")
             number = _identifier(fields) if quality else None
             packet = Publish(topic, fields.rest(), number, bool(flags & 1), bool(flags & 8))
-        case 4:
+        case _Type.PUBACK:
             packet = Published(_identifier(fields))
-        case 8:
+        case _Type.SUBSCRIBE:
             number, filters = _identifier(fields), []
             while fields:
                 wanted, highest = fields.text(), fields.take(1)[0]
@@ -176,15 +196,23 @@ def _decoded(kind: int, flags: int, fields: "_Fields") -> Packet:
             if not filters:
                 raise InvalidPacket("a subscription to nothing")
             packet = Subscribe(number, tuple(filters))
-        case 9:
+        case _Type.SUBACK:
             packet = Subscribed(_identifier(fields), tuple(fields.rest()))
-        case 12 | 13 | 14:
+        case _Type.PINGREQ | _Type.PINGRESP | _Type.DISCONNECT:
             packet = _EMPTY[kind]
         case _:
             raise InvalidPacket(f"packet type {kind}")
     if fields:
         raise InvalidPacket(f"bytes after a packet of type {kind}")
     return packet
+
+
+def next_identifier(last: int, *used: Container[int]) -> int:
+    """Return the packet identifier after the last one (2.3.1), but for those in use."""
+    while True:
+        last = last % IDENTIFIERS + 1
+        if not any(last in each for each in used):
+            return last
 
 
 def _identifier(fields: "_Fields") -> int:

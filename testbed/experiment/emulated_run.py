@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Callable
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
@@ -12,7 +11,6 @@ from base.key_log import Secret
 from captures.formats import pcapng
 from ssb.keys import cached_signatures
 from ssb.work import WORK
-from testbed.errors import UserError
 from testbed.experiment import code
 from testbed.experiment.files import (
     CAPTURE,
@@ -24,7 +22,7 @@ from testbed.experiment.files import (
     write_secrets,
 )
 from testbed.experiment.live import LiveRun, Script, State, check_node, state_of
-from testbed.experiment.workers import rare_collections, report, work_off
+from testbed.experiment.workers import rare_collections, report, unless_killed, work_off
 from testbed.hosts.context import build
 from testbed.layerings.nodes.node import AppState, Node, ReroutableNode, StrategyNode, report_of, sample
 from testbed.layerings.nodes.workload import Workload
@@ -331,11 +329,6 @@ def run_all(
 
     task = _Task(scenario, load, directory, script)
     many = 1 if script is not None else min(jobs, len(scenario.layerings))
-    try:
-        work = task.run if many == 1 else task.run_apart
-        with closing(work_off(work, scenario.layerings, many, hear)) as results:
-            return dict(results)
-    except BrokenProcessPool as error:
-        raise UserError(
-            "a process of the run was killed, perhaps for want of memory: give fewer --jobs"
-        ) from error
+    work = task.run if many == 1 else task.run_apart
+    with unless_killed("the run"), closing(work_off(work, scenario.layerings, many, hear)) as results:
+        return dict(results)

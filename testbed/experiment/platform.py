@@ -71,7 +71,7 @@ class Platform(NamedTuple):
         if _has_mosquitto(scenario):
             from testbed.layerings.kinds import broker
 
-            broker.check()
+            broker.mosquitto()
         for place, program in _programs_in_real_time(scenario).items():
             if self.net == "emulated":
                 raise UserError(f"{place}: {program} runs in real time, in Mininet only; {self.reason}")

@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import chdir, contextmanager
 from contextvars import ContextVar
 from multiprocessing import active_children, connection, get_context, parent_process
@@ -59,6 +60,15 @@ def rare_collections() -> Iterator[None]:
         yield
     finally:
         gc.set_threshold(*before)
+
+
+@contextmanager
+def unless_killed(whose: str, remedy: str = "give fewer --jobs") -> Iterator[None]:
+    """Raise UserError with a remedy if a worker of work_off() has been killed; `whose`: "the run"."""
+    try:
+        yield
+    except BrokenProcessPool as error:
+        raise UserError(f"a process of {whose} was killed, perhaps for want of memory: {remedy}") from error
 
 
 def work_off(

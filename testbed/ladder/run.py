@@ -1,13 +1,12 @@
 """Parallel runs of the ladder's models, over processes or as tasks of a Spark job."""
 
 from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
 from functools import partial
 from typing import TypeVar
 
 from testbed.errors import UserError
-from testbed.experiment.workers import work_off
+from testbed.experiment.workers import unless_killed, work_off
 from testbed.ladder.spread import Means
 from testbed.ladder.tables import Cell, Trial, cells, play
 
@@ -43,17 +42,12 @@ def run_trials(
     told = partial(_result_or_error, work)
     played = _on_spark(told, tasks, master) if master is not None else work_off(told, tasks, jobs)
     found: dict[Task, Found] = {}
-    try:
-        with closing(played):
-            for done, (task, trial) in enumerate(played, start=1):
-                if isinstance(trial, UserError):
-                    raise trial
-                found[task] = trial
-                progress(done, len(tasks))
-    except BrokenProcessPool as error:
-        raise UserError(
-            "a process of the models was killed, perhaps for want of memory: give fewer --jobs"
-        ) from error
+    with unless_killed("the models"), closing(played):
+        for done, (task, trial) in enumerate(played, start=1):
+            if isinstance(trial, UserError):
+                raise trial
+            found[task] = trial
+            progress(done, len(tasks))
     # Float sums must not depend on the order of completion.
     return {task: found[task] for task in tasks}
 

@@ -146,7 +146,7 @@ def _cells(
 def _axes(setting: Mapping[str, Any]) -> Iterator[str]:
     """Yield a setting as --sweep takes it."""
     for key, value in setting.items():
-        text = value if isinstance(value, str) else json.dumps(value)
+        text = sweeping.typed(value)
         if "," in text:
             raise UserError(f"{key} = {shown(text)}: a value of a study has no comma")
         yield f"{key}={text}"

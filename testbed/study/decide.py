@@ -5,10 +5,10 @@ from enum import StrEnum
 from math import exp, log
 from typing import NamedTuple
 
-from analysis.metrics.catalogue import BY_KEY, DELIVERY, why_unranked
+from analysis.metrics.catalogue import BY_KEY, DELIVERY, UNFINISHED, why_unranked
 from analysis.metrics.claims import is_significant
 from analysis.metrics.study import Estimate, estimate
-from testbed.study.results import UNFINISHED, Results
+from testbed.study.results import Results
 from testbed.study.spec import ClaimSpec, Expectation, Side, StudySpec
 
 BySeed = Mapping[int, float]

@@ -7,7 +7,7 @@ from analysis.metrics.catalogue import BY_KEY
 from analysis.metrics.study import Estimate, estimate
 from analysis.report.figures.plot import Figure, Spec, colour, dash, figure, logarithmic, places
 from testbed.study.decide import incomplete
-from testbed.study.results import Results
+from testbed.study.results import Results, setting_words
 from testbed.study.spec import FigureSpec, Side, StudySpec
 
 Point = tuple[Side, Estimate, Estimate]
@@ -85,6 +85,6 @@ def write_figures(study: StudySpec, results: Results, directory: Path) -> list[s
             writer = csv.writer(file, lineterminator="\n")
             writer.writerow(_COLUMNS)
             for side, x, y in points(study, results, wanted):
-                words = ", ".join(f"{key}={value}" for key, value in side.setting.items())
+                words = setting_words(side.setting)
                 writer.writerow((side.layering, words, x.mean, x.low, x.high, y.mean, y.low, y.high, x.n))
     return [*study.figures]

@@ -9,11 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from analysis.metrics.catalogue import UNFINISHED
 from testbed.errors import UserError
 from testbed.study.spec import Side, StudySpec
-
-UNFINISHED = ("delivered_share", "fell_behind", "cut_off")
-"""Metrics that say whether others may be compared (analysis.metrics.catalogue.why_unranked)."""
 
 _HEAD = ("runs", "layering", "setting", "metric")
 _DIGITS = 8

@@ -3,7 +3,6 @@
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
 from datetime import UTC, datetime
 from functools import partial
@@ -12,11 +11,10 @@ from typing import NamedTuple
 
 from analysis.files import locked
 from base.files import write_whole
-from testbed.errors import UserError
 from testbed.experiment.provenance import code_version, commit, processor
 from testbed.experiment.sweeps import sweep as sweeping
 from testbed.experiment.sweeps.directory import Job
-from testbed.experiment.workers import work_off, work_off_on_spark
+from testbed.experiment.workers import unless_killed, work_off, work_off_on_spark
 from testbed.study.cells import Cell, Kept, Store
 from testbed.study.models import MODELS, Figures
 from testbed.study.results import Results, Row
@@ -101,14 +99,12 @@ def _emulated(jobs: Sequence[Job], captures: Path, means: Means) -> Iterator[tup
     if means.on_spark:
         yield from work_off_on_spark(work, jobs, means.master)
         return
-    try:
-        with closing(work_off(work, jobs, min(means.workers, max(len(jobs), 1)))) as places:
-            yield from places
-    except BrokenProcessPool as error:
-        raise UserError(
-            "a process of the study was killed, perhaps for want of memory: give the same command again, with"
-            " fewer --jobs, and it goes on"
-        ) from error
+    remedy = "give the same command again, with fewer --jobs, and it goes on"
+    with (
+        unless_killed("the study", remedy),
+        closing(work_off(work, jobs, min(means.workers, max(len(jobs), 1)))) as places,
+    ):
+        yield from places
 
 
 def _emulate(job: Job, directory: Path) -> tuple[str, float]:

@@ -10,7 +10,6 @@ import json
 import shlex
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -26,7 +25,7 @@ from testbed.experiment import run as running
 from testbed.experiment.options import RunOptions
 from testbed.experiment.platform import Platform
 from testbed.experiment.sweeps.directory import Job, place_of
-from testbed.experiment.workers import work_off, work_off_on_spark
+from testbed.experiment.workers import unless_killed, work_off, work_off_on_spark
 from testbed.layerings.registry import LAYERINGS
 from testbed.scenario import reader as scenarios
 from testbed.scenario import workload
@@ -108,13 +107,13 @@ def plan(scenario: str, options: RunOptions, words: Sequence[str]) -> list[Job]:
             given = replace(setting, seed=seed)
             if number:
                 scenarios.load(scenario, given)
-            own = [f"--sweep={key}={_typed(value)}" for key, value in changes.items()]
+            own = [f"--sweep={key}={typed(value)}" for key, value in changes.items()]
             command = shlex.join([*words, *own, "--seed", str(seed)])
             jobs.append(Job(place_of([*changes.items()], seed), scenario, given, command))
     return jobs
 
 
-def _typed(value: Any) -> str:
+def typed(value: Any) -> str:
     """Format a value for parse_axis()."""
     return value if isinstance(value, str) else json.dumps(value)
 
@@ -134,15 +133,13 @@ def _run(job: Job, directory: Path, platform: Platform, tell: Callable[[str], No
 def emulate_all(jobs: Sequence[Job], directory: Path, workers: int, progress: Progress) -> None:
     """Run all jobs on this machine's cores; raise UserError. Must be called from the main thread."""
     work = partial(emulate, directory=directory)
-    try:
-        with closing(work_off(work, jobs, min(workers, len(jobs)))) as places:
-            for done, place in enumerate(places, start=1):
-                progress(done, len(jobs), place)
-    except BrokenProcessPool as error:
-        raise UserError(
-            "a process of the sweep was killed, perhaps for want of memory: give the same command again, with"
-            " the same --out and fewer --jobs, and it goes on"
-        ) from error
+    remedy = "give the same command again, with the same --out and fewer --jobs, and it goes on"
+    with (
+        unless_killed("the sweep", remedy),
+        closing(work_off(work, jobs, min(workers, len(jobs)))) as places,
+    ):
+        for done, place in enumerate(places, start=1):
+            progress(done, len(jobs), place)
 
 
 def run_over_mininet(jobs: Sequence[Job], directory: Path, platform: Platform, progress: Progress) -> None:

@@ -214,20 +214,15 @@ def processes(
     address, inflight = network.address(node), parameters["inflight"]
     said = ("persistence false", "max_queued_messages 0", f"max_inflight_messages {inflight}")
     config = "\n".join((f"listener {PORT} {address}", "allow_anonymous true", *said, ""))
-    return [Process((_mosquitto(), "-c", "mosquitto.conf"), {"mosquitto.conf": config}, (address, PORT))]
+    return [Process((mosquitto(), "-c", "mosquitto.conf"), {"mosquitto.conf": config}, (address, PORT))]
 
 
-def _mosquitto() -> str:
+def mosquitto() -> str:
     """Return the path of mosquitto; raise UserError if there is none on this machine."""
     found = shutil.which(MOSQUITTO, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
     if found is None:
         raise UserError("mosquitto is not here; on Debian and Ubuntu: apt install mosquitto")
     return found
-
-
-def check() -> None:
-    """Raise UserError if there is no mosquitto on this machine."""
-    _mosquitto()
 
 
 def _node(context: Context) -> Node:

@@ -1,5 +1,6 @@
 """Nodes of controlled push: all forwarders know it or some, and some neighbours may be hostile."""
 
+from functools import lru_cache
 from random import Random
 from typing import Any, Final, Literal
 
@@ -11,6 +12,7 @@ from testbed.layerings.kinds.storm import Attacker, HostileParameters
 from testbed.layerings.nodes.ndn_node import FollowParameters, NdnLayering, NdnNode
 from testbed.layerings.nodes.node import Context, Parameters
 from topologies.graphs import to_networkx
+from topologies.model import Topology
 
 
 class LliParameters(FollowParameters):
@@ -96,14 +98,21 @@ def legacy_nodes(context: Context) -> set[str]:
     share, first = context.parameters["aware_percent"], context.parameters["aware_first"]
     if share == 100:
         return set()
-    import networkx  # slow to import, unneeded where all know it
-
     workload, network = context.workload, context.network
     ends = {*workload.publishers, *workload.follows, *context.parameters["hostile"]}
     nodes = [node for node in network.nodes if node not in ends]
     if first == "random":
         Random(f"{context.seed} deployment").shuffle(nodes)
     else:
-        paths = networkx.betweenness_centrality(to_networkx(network).subgraph(nodes))
+        paths = _paths_over(network, tuple(nodes))
         nodes.sort(key=lambda node: paths[node], reverse=first == "core")
     return set(nodes[round(len(nodes) * share / 100) :])
+
+
+@lru_cache(maxsize=1)  # every node of a run asks for the same
+def _paths_over(network: Topology, nodes: tuple[str, ...]) -> dict[str, float]:
+    """Return the share of the shortest paths between nodes that leads over each of them."""
+    import networkx  # slow to import, unneeded where all forwarders know controlled push
+
+    paths: dict[str, float] = networkx.betweenness_centrality(to_networkx(network).subgraph(nodes))
+    return paths
