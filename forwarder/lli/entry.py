@@ -13,7 +13,7 @@ from forwarder.lli.upstream import Upstream
 from forwarder.wire.evidence import Evidence
 from forwarder.wire.hello import reference
 from forwarder.wire.lp import LpPacket
-from forwarder.wire.packet import SENT_HOP_LIMIT, Data
+from forwarder.wire.packet import Data
 
 _REMEMBERED_NONCES: Final = 16
 
@@ -68,7 +68,6 @@ class FeedEntry:
             the same, it waits for that.
         untold: downstreams to tell that once more, if what they wait for turns out to be gone again.
         nonces: of the newest LLIs sent.
-        hop_limit: for the LLIs sent.
         backfill: the past that is being fetched for late joiners, None if there is nothing to fetch.
         latest: the item that has come last, which the cache need not have kept.
         run: items that follow each other and wait to be verified together, with the headers they came with.
@@ -108,7 +107,6 @@ class FeedEntry:
         self.told_first: dict[int, int] = {}
         self.untold: set[int] = set()
         self.nonces: tuple[int, ...] = ()
-        self.hop_limit = SENT_HOP_LIMIT
         self.backfill: Backfill | None = None
         self.latest: Item | None = None
         self.run: list[tuple[Item, LpPacket | None]] = []

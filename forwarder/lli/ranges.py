@@ -7,7 +7,7 @@ from base.units import MS
 from forwarder.wire.evidence import Evidence
 from forwarder.wire.feed import LAST_ITEM
 from forwarder.wire.lp import make_lp
-from forwarder.wire.packet import MOST_LIFETIME_MS, Data, Interest
+from forwarder.wire.packet import MOST_LIFETIME_MS, SENT_HOP_LIMIT, Data, Interest
 
 _REMEMBERED_NONCES: Final = 4
 """LLIs of one downstream by which the link's late duplicate of one is told."""
@@ -22,6 +22,7 @@ class Range:
         again: items before `next` that are to be sent again, in order, once they are at hand.
         expiry: when the grant ends, ns.
         nonce, lifetime: of the newest LLI; ns.
+        hop_limit: of the newest LLI, less this hop.
         known: evidence that the downstream has; only better evidence is of use to it.
         told: evidence that it has been offered, None if none, or if that holds no longer.
         is_answered: the newest LLI has been, by an item or by a FeedState.
@@ -34,6 +35,7 @@ class Range:
         "again",
         "announce",
         "expiry",
+        "hop_limit",
         "is_answered",
         "is_pressing",
         "known",
@@ -53,6 +55,7 @@ class Range:
         self.expiry = now + self.lifetime
         self.nonce = lli.nonce
         self.known = lli.known
+        self.hop_limit = _hops_left(lli)
         self.told: Evidence | None = None
         self.announce = True
         self.is_answered = self.is_pressing = False
@@ -133,6 +136,7 @@ class Ranges:
             self.is_changed = True
             return []
         granted.nonce, granted.known, granted.lifetime = lli.nonce, lli.known, lifetime
+        granted.hop_limit = _hops_left(lli)
         granted.is_pressing = not granted.is_answered
         if limit < granted.next:
             granted.expiry = max(expiry, granted.expiry)  # what is to come is granted as it was
@@ -240,6 +244,13 @@ class Ranges:
         """Return the longest lifetime that a downstream has asked for, ns; there must be a range."""
         return max(granted.lifetime for granted in self._by_face.values())
 
+    def hop_limit(self) -> int:
+        """Return the hop limit of the LLIs that are sent for these ranges.
+
+        None is higher than those that came, less a hop: nodes that only ask because of each other count down.
+        """
+        return max((granted.hop_limit for granted in self._by_face.values()), default=SENT_HOP_LIMIT)
+
     def last_expiry(self) -> int:
         """Return when the last range expires, ns; there must be a range."""
         return max(granted.expiry for granted in self._by_face.values())
@@ -252,6 +263,10 @@ class Ranges:
 
     def __len__(self) -> int:
         return len(self._by_face)
+
+
+def _hops_left(lli: Interest) -> int:
+    return SENT_HOP_LIMIT if lli.hop_limit is None else max(lli.hop_limit - 1, 0)
 
 
 MOST_AGAIN: Final = 64

@@ -137,16 +137,14 @@ class FeedTable:
             self.counters["loops"] += 1  # forwarders that do not know LLIs have led it back
             self._refuse(entry, face, lli, DUPLICATE, now)
             return
-        if lli.hop_limit is not None:
-            left = lli.hop_limit - 1
-            if entry.hop_limit == 0 < left:
-                entry.has_scouted = False  # nobody could be asked
-            entry.hop_limit = max(left, entry.hop_limit) if entry.ranges else left
+        could_ask = entry.ranges.hop_limit() > 0
         is_repeated = entry.ranges.is_repeated(face, lli.nonce)
         may_push = self._faces[face].is_proven
         again = entry.ranges.grant(face, first, lli, now, entry.item if may_push else _nothing)
         for data in again:
             self._downstreams.push(face, data.wire, now)
+        if not could_ask and entry.ranges.hop_limit() > 0:
+            entry.has_scouted = False
         granted = entry.ranges.get(face)
         if granted is not None and is_repeated:
             granted.is_answered = False

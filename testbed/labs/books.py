@@ -6,7 +6,7 @@ from importlib.resources import files
 from string import Template
 from typing import Any
 
-from markdown_it import MarkdownIt
+import mistune
 
 from testbed.labs.lab import Lab, Part, questions_of
 
@@ -47,7 +47,7 @@ def answers(lab: Lab) -> str:
 
 def page(lab: Lab) -> str:
     """Return the page: HTML that opens without a network."""
-    markdown = MarkdownIt("commonmark", {"html": True}).enable("table")
+    markdown = mistune.create_markdown(escape=False, plugins=["table"])
     text = "\n\n".join(
         f"```python\n{part.text}\n```"
         if part.kind == "python"
@@ -57,7 +57,7 @@ def page(lab: Lab) -> str:
         for part in lab.parts
     )
     template = Template((files("testbed.labs") / "page.html").read_text(encoding="utf-8"))
-    return template.substitute(title=escape(lab.title), name=lab.name, body=markdown.render(text))
+    return template.substitute(title=escape(lab.title), name=lab.name, body=markdown(text))
 
 
 def _listed(part: Part) -> str:

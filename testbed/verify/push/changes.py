@@ -47,6 +47,7 @@ def _node(story: Story, rng: Random) -> Story:
         {"cache_items": rng.choice((1, 2, 256))},
         {"cache_feeds": rng.choice((1, 2, 1024))},
         {"push": is_end or not node.push},
+        {"turn": rng.choice((0, 1, 20, 100)) * MS},
     )
     node = replace(node, **rng.choice(some))
     return replace(story, nodes=(*story.nodes[:index], node, *story.nodes[index + 1 :]))

@@ -7,8 +7,8 @@ PLAIN_NS holds for any network without the following:
 - a forwarder without room for another feed refuses, and is asked again after doubling pauses (QUOTA_NS);
 - a permanently dead link, possibly unsignalled: its neighbour is asked until all tries were in vain
   (SILENT_NS);
-- slow applications, slow links, and applications with little credit or relays with small caches, which grant
-  no more than they can keep: the time they need for all items (`_pace`).
+- slow applications, busy processors, slow links, and applications with little credit or relays with small
+  caches, which grant no more than they can keep: the time they need for all items (`_pace`).
 """
 
 from collections import Counter
@@ -59,7 +59,8 @@ def _pace(story: Story) -> int:
     longest = sorted(link.delay for link in story.links)[1 - len(story.nodes) :]
     window = min((node.cache_items for node in story.nodes), default=1)
     rounds = max((-(-most // min(each.credit, window)) for each in story.subscribers), default=0)
-    return (applications + links + rounds * 2 * sum(longest)) * US
+    turns = sum(node.turn for node in story.nodes)
+    return (applications + links + rounds * 2 * (sum(longest) + turns)) * US
 
 
 _BYTES = 1000

@@ -22,7 +22,9 @@ RECOVERIES = ("in-network", "go-back-n", "selective")
 class Node:
     """A host. Without `push` its forwarder does not implement controlled push.
 
-    strategy: as users write it; packets: capacity of its content store; pending: of its PIT.
+    strategy: as users write it; packets: capacity of its content store; pending: of its PIT. turn: how long
+    its processor is busy after each turn; frames that arrive meanwhile are received together in the next, and
+    are answered after the last of them.
     """
 
     name: str
@@ -33,6 +35,7 @@ class Node:
     strategy: str = "best-route"
     packets: int = 64
     pending: int = 1 << 20
+    turn: int = 0
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,8 @@ class Carrier:
         time: virtual time.
         log: of frames.
         grants, sources, beside: observers.
-        deliver: called at its arrival with a frame's link direction, bytes and kind.
+        take_in: called when a frame arrives, with its node and a function that receives it.
+        receive: called then, with the frame's link direction, bytes and kind.
 
     Attributes:
         llis: number sent, by sender, receiver and feed.
@@ -44,14 +45,16 @@ class Carrier:
         time: VirtualTime,
         log: Log,
         observers: tuple[Grants, Sources, ExtraTraffic],
-        deliver: Callable[[Wire, bytes, str], None],
+        take_in: Callable[[str, Callable[[], None]], None],
+        receive: Callable[[Wire, bytes, str], None],
     ) -> None:
         story = network.story
         self._network = network
         self._time = time
         self._log = log
         self._grants, self._sources, self._beside = observers
-        self._deliver = deliver
+        self._take_in = take_in
+        self._receive = receive
         self._calm = story.calm * US
         self._most_frames = MAX_FRAMES + FRAMES_PER_READER * len(story.links) * len(story.subscribers)
         self._frames = 0
@@ -144,17 +147,20 @@ class Carrier:
             if wire.cable.epoch != epoch:
                 self._drop_frame(wire, text, "cut")
             else:
-                self._log.note(wire.a, wire.b, text)
-                self._sources.heard(wire.b, wire.a, frame, beginnings)
-                self._arrive(wire, payload, frame)
+                self._take_in(wire.b, receive)
+
+        def receive() -> None:
+            self._log.note(wire.a, wire.b, text)
+            self._sources.heard(wire.b, wire.a, frame, beginnings)
+            self._process_frame(wire, payload, frame)
 
         self._time.at(arrival, FRAME, arrive)
 
-    def _arrive(self, wire: Wire, payload: bytes, frame: Frame) -> None:
+    def _process_frame(self, wire: Wire, payload: bytes, frame: Frame) -> None:
         now = self._time.now
         come = frame if wire.watch is None else wire.watch.arrived(payload, now)
         if come is None:
-            self._deliver(wire, payload, frame.kind)
+            self._receive(wire, payload, frame.kind)
             return
         if self._beside.has(come):
             self._beside.arrived(wire.b, wire.a, come)
@@ -162,4 +168,4 @@ class Carrier:
             if come.kind == "lli" and self._grants.is_rewind(wire.b, wire.a, come):
                 self._log.count("rewind")
             self._grants.arrived(wire.b, wire.a, come, now)
-        self._deliver(wire, payload, come.kind)
+        self._receive(wire, payload, come.kind)

@@ -12,8 +12,9 @@ Observers know frames, items and a host's public interface, but not the forwarde
 """
 
 import hashlib
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from random import Random
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any
@@ -59,6 +60,12 @@ class _Grant:
             False  # its last item was sent, possibly for a classic Interest, or came from there
         )
 
+    def copy(self) -> "_Grant":
+        """Return a grant that is paid apart from this one."""
+        other = copy(self)
+        other.paid = set(self.paid)
+        return other
+
     def is_duplicated_by(self, frame: Frame, now: int) -> bool:
         """Return whether a frame is a link-level duplicate of its origin."""
         return self.is_open and not self.may_be_over and self.nonce == frame.nonce and now < self.own_expiry
@@ -78,12 +85,31 @@ class Grants:
     or one with only the feed's reference in a Have. A Hello with the digest of all grants prolongs them, if
     the reply has the same digest. A duplicate of the newest LLI grants nothing during its lifetime while its
     range is open.
+
+    A node that receives several frames in one turn sends after the last of them. Some of it is for grants that a
+    later frame of the turn has ended or replaced, so an item counts against these first.
     """
 
     def __init__(self, legacy: Iterable[str]) -> None:
         self._legacy = frozenset(legacy)
         self._grants: dict[tuple[str, str, bytes], list[_Grant]] = {}
         self._held: dict[tuple[str, str], bytes] = {}
+        self._may_have_sent = False
+        self._before: defaultdict[tuple[str, str, bytes], list[_Grant]] = defaultdict(list)
+
+    def turn_begins(self) -> None:
+        """Begin a turn of a node."""
+        self._may_have_sent = False
+        self._before.clear()
+
+    def may_have_sent(self) -> None:
+        """Note that a node has received a frame, and may receive another before it sends."""
+        self._may_have_sent = True
+
+    def _keep(self, key: tuple[str, str, bytes]) -> None:
+        """Keep grants that are about to change: what they cover may already be about to be sent."""
+        if self._may_have_sent:
+            self._before[key] += [grant.copy() for grant in self._grants.get(key, ())]
 
     def arrived(self, node: str, peer: str, frame: Frame, now: int) -> None:
         """Record a frame that `node` has received from `peer`."""
@@ -95,6 +121,7 @@ class Grants:
                 grant.may_be_over = grant.may_be_over or frame.seq == grant.limit
         if frame.kind not in ("lli", "interest", "cancel") or not frame.seq:
             return
+        self._keep(key)
         grants = [grant for grant in self._grants.get(key, ()) if grant.expiry > now]
         classic = frame.kind == "interest" or node in self._legacy
         if classic:
@@ -127,14 +154,16 @@ class Grants:
         if frame.kind != "item":
             return
         # A classic Interest takes precedence: it is good for this item only.
-        covering = [grant for grant in grants if grant.covers(frame.seq, now)]
+        current = [grant for grant in grants if grant.covers(frame.seq, now)]
+        before = self._before.get((node, peer, frame.feed), ())
+        covering = [grant for grant in before if grant.covers(frame.seq, now)][:1] or current
         paying = [grant for grant in covering if grant.classic][-1:] or covering
         if not paying:
             raise Violation("granted", node, f"item {frame.seq} goes to {peer}, which has not granted it")
         for grant in paying:
             grant.paid.add(frame.seq)
             grant.is_open = grant.is_open and frame.seq != grant.limit
-        for grant in covering:
+        for grant in current:
             grant.may_be_over = grant.may_be_over or frame.seq == grant.limit
 
     def _hello(self, node: str, peer: str, hello: Hello) -> None:
@@ -145,6 +174,7 @@ class Grants:
             if granting != node or asking != peer:
                 continue
             if hello.is_forgotten or reference(feed) in gone:
+                self._keep((granting, asking, feed))
                 grants[:] = [grant for grant in grants if grant.classic]
 
     def _renew(self, node: str, peer: str, granted: bytes, now: int) -> None:
@@ -155,9 +185,11 @@ class Grants:
             if granting != node or asking != peer:
                 continue
             ours = [grant for grant in grants if not grant.classic]
-            for grant in ours:  # by the lifetime of the newest LLI
+            # By the lifetime of the LLI that has arrived last, which may be a late duplicate of any.
+            longest = max((grant.lifetime for grant in ours), default=0)
+            for grant in ours:
                 if grant.expiry > now:
-                    grant.expiry = max(grant.expiry, now + ours[-1].lifetime)
+                    grant.expiry = max(grant.expiry, now + longest)
 
     def is_rewind(self, node: str, peer: str, frame: Frame) -> bool:
         """Return whether an arriving LLI requests sent items again."""

@@ -30,6 +30,8 @@ class NodePlace:
         faces: its faces by neighbour; peers: the neighbours by face.
         starts: number of processes so far.
         alarm: wakes its host when due.
+        waiting: frames that have arrived while its processor is busy, as functions that receive them.
+        free_at: when the processor's turn is over, ns.
     """
 
     def __init__(self, name: str) -> None:
@@ -41,6 +43,8 @@ class NodePlace:
         self.readers: list[Reader] = []
         self.starts = 0
         self.alarm: Alarm
+        self.waiting: list[Callable[[], None]] = []
+        self.free_at = 0
 
 
 class Network:
@@ -142,6 +146,8 @@ class Network:
         place.starts += 1
         place.host = host = Host(forwarder)
         place.alarm.clear()
+        place.waiting = []
+        place.free_at = 0
         place.faces = {}
         place.peers = {}
         for (a, _), wire in self.wires.items():

@@ -10,6 +10,7 @@ the longest lifetime (or earlier, see LONG_NS) no state may be left anywhere.
 """
 
 from collections import Counter
+from collections.abc import Callable
 
 from base.units import SECOND, US
 from testbed.verify.kit.outcome import OutcomeOptions, Violation
@@ -24,7 +25,7 @@ from testbed.verify.push.world.log import Log
 from testbed.verify.push.world.network import Network, NodePlace
 from testbed.verify.push.world.reach import Reach
 from testbed.verify.push.world.sources import Sources
-from topologies.emulator.virtual_time import OBSERVER, Alarm, VirtualTime
+from topologies.emulator.virtual_time import FRAME, OBSERVER, Alarm, VirtualTime
 
 LINGER_NS = 5 * SECOND
 """For frames in flight when all subscriptions end, and for classic Interests, which cannot be cancelled."""
@@ -58,8 +59,9 @@ class World:
             place.alarm = self._make_alarm(place)
         self._reach = Reach(network)
         self._sources = Sources(network.places, network.cables, log.count)
-        observers = (Grants(node.name for node in story.nodes if not node.push), self._sources, self._beside)
-        self._carrier = Carrier(network, time, log, observers, self._deliver)
+        self._grants = Grants(node.name for node in story.nodes if not node.push)
+        observers = (self._grants, self._sources, self._beside)
+        self._carrier = Carrier(network, time, log, observers, self._take_in, self._receive)
         self._do = StepRunner(network, time, log, observers, self._process_node, self._deliver).do
         for place in network.places.values():
             network.start(place)
@@ -193,22 +195,60 @@ class World:
         def stuck() -> None:
             raise Violation("spin", place.name, f"wants to be woken again and again at {self.now} ns")
 
-        return Alarm(self._time, lambda: self._process_node(place), MAX_WAKES, stuck)
+        def ring() -> None:
+            if self.now < place.free_at:
+                place.alarm.set(place.free_at)
+            else:
+                self._process_node(place)
+
+        return Alarm(self._time, ring, MAX_WAKES, stuck)
 
     def _process_node(self, place: NodePlace) -> None:
+        """Have a node take a turn: receive the waiting frames, process deadlines, send."""
+        self._receive_waiting(place)
         self.running = place.name
         before = self._holders(place)
         place.host.wake(self.now)
         self._note_feature(place, before, "alarm")
-        self._settle(place)
+        self._end_turn(place)
 
-    def _deliver(self, wire: Wire, payload: bytes, kind: str) -> None:
+    def _take_in(self, node: str, receive: Callable[[], None]) -> None:
+        """Have a node receive a frame: in a turn of its own, or while it is busy in the next."""
+        place = self._network.places[node]
+        place.waiting.append(receive)
+        if self.now >= place.free_at:
+            self._receive_waiting(place)
+            self._end_turn(place)
+
+    def _receive_waiting(self, place: NodePlace) -> None:
+        waiting, place.waiting = place.waiting, []
+        self._grants.turn_begins()
+        for receive in waiting:
+            receive()
+            self._grants.may_have_sent()
+
+    def _end_turn(self, place: NodePlace) -> None:
+        self._settle(place)
+        turn = self._network.specs[place.name].turn
+        if turn:
+            place.free_at = self.now + turn * US
+            self._time.at(place.free_at, FRAME, lambda: self._go_on(place))
+
+    def _go_on(self, place: NodePlace) -> None:
+        if place.waiting and self.now >= place.free_at:
+            self._process_node(place)
+
+    def _receive(self, wire: Wire, payload: bytes, kind: str) -> None:
         place = self._network.places[wire.b]
         self.running = place.name
         before = self._holders(place)
         place.host.receive(place.faces[wire.a], payload, None, self.now)
         self._note_feature(place, before, kind)
-        self._settle(place)
+
+    def _deliver(self, wire: Wire, payload: bytes, kind: str) -> None:
+        """Have a node receive a frame, and send, at once."""
+        self._receive(wire, payload, kind)
+        self._settle(self._network.places[wire.b])
 
     def _holders(self, place: NodePlace) -> tuple[str, ...]:
         """Describe the holders of a node's feeds, if features are requested."""
