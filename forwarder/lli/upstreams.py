@@ -287,6 +287,9 @@ class Upstreams:
         for face, holder in list(entry.holders()):
             self._cancel(entry, face, holder, now, is_end=True)
         entry.scouts.clear()
+        if entry.has_scouted and not entry.is_fed:
+            # Those that speak know no source: the next entry begins with one that keeps silent.
+            entry.turn = entry.face
         entry.last_face, entry.face = entry.face, None
         entry.is_fed = False
 

@@ -7,11 +7,13 @@ from forwarder.lli.downstreams import Downstreams
 from forwarder.lli.entry import FeedEntry
 from forwarder.lli.neighbours import Neighbour, Neighbours, News
 from forwarder.lli.producer import Producer
+from forwarder.lli.ranges import Ranges
 from forwarder.lli.table import FeedTable
 from forwarder.lli.upstream import Lli, Upstream
 from forwarder.lli.upstreams import Upstreams
 from forwarder.wire.evidence import Evidence
 from forwarder.wire.hello import Hello
+from forwarder.wire.packet import SENT_HOP_LIMIT
 from mutants.patches import Mutants, Patch, instead, returns
 
 
@@ -111,6 +113,7 @@ SOURCE_MUTANTS: Mutants = {
     ),
     "what comes by name taken for pushed": (instead(FeedTable, "_take", _held_by_whoever_brings_it),),
     "rest of a lifetime renewed": (instead(Upstream, "want", _any_lease_whole),),
+    "hop limits not counted": (Patch(Ranges, "hop_limit", returns(SENT_HOP_LIMIT)),),
     "changes not followed": (Patch(Upstreams, "recheck", returns(None)),),
     "the next hop is not left": (Patch(Upstreams, "leave", returns(None)),),
     "what was forgotten not asked for": (Patch(Upstream, "forgotten", returns(None)),),

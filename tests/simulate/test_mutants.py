@@ -27,6 +27,7 @@ CAUGHT_BY = {
     "Nack ignored": 245,
     "backfill not repeated": "first-believed-for-ever",
     "cancel for all": "downstream-is-the-only-way",
+    "hop limits not counted": "frames-wait-longer-than-measured",
     "hops not counted": 131,
     "idle answer ignored": "forgery-spoils-a-repair",
     "loop not detected": 245,

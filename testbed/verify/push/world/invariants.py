@@ -14,7 +14,6 @@ Observers know frames, items and a host's public interface, but not the forwarde
 import hashlib
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from copy import copy
 from random import Random
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any
@@ -47,24 +46,25 @@ class _Grant:
         "paid",
     )
 
-    def __init__(self, frame: Frame, first: int, limit: int, now: int, *, classic: bool) -> None:
+    def __init__(
+        self, first: int, limit: int, lifetime: int, expiry: int, nonce: int | None, *, classic: bool
+    ) -> None:
         self.first = first
         self.limit = limit
-        self.lifetime = frame.lifetime_ms * MS
-        self.expiry = self.own_expiry = now + frame.lifetime_ms * MS
-        self.nonce = frame.nonce
+        self.lifetime = lifetime
+        self.expiry = self.own_expiry = expiry
+        self.nonce = nonce
         self.classic = classic
         self.paid: set[int] = set()
         self.is_open = True  # closed when used up, or at a fork
-        self.may_be_over = (
-            False  # its last item was sent, possibly for a classic Interest, or came from there
-        )
+        # Its last item was sent, possibly for a classic Interest, or came from there.
+        self.may_be_over = False
 
     def copy(self) -> "_Grant":
         """Return a grant that is paid apart from this one."""
-        other = copy(self)
-        other.paid = set(self.paid)
-        return other
+        own = _Grant(self.first, self.limit, self.lifetime, self.expiry, self.nonce, classic=self.classic)
+        own.paid |= self.paid
+        return own
 
     def is_duplicated_by(self, frame: Frame, now: int) -> bool:
         """Return whether a frame is a link-level duplicate of its origin."""
@@ -73,6 +73,11 @@ class _Grant:
     def covers(self, seq: int, now: int) -> bool:
         """Return whether it covers an item not sent since its creation."""
         return self.first <= seq <= self.limit and self.expiry > now and seq not in self.paid
+
+
+def _grant(frame: Frame, first: int, limit: int, now: int, *, classic: bool) -> _Grant:
+    lifetime = frame.lifetime_ms * MS
+    return _Grant(first, limit, lifetime, now + lifetime, frame.nonce, classic=classic)
 
 
 class Grants:
@@ -86,8 +91,8 @@ class Grants:
     the reply has the same digest. A duplicate of the newest LLI grants nothing during its lifetime while its
     range is open.
 
-    A node that receives several frames in one turn sends after the last of them. Some of it is for grants that a
-    later frame of the turn has ended or replaced, so an item counts against these first.
+    A node that receives several frames in one turn sends after the last of them, and so sends for grants that
+    a later frame of the turn has ended or replaced: an item counts against these first.
     """
 
     def __init__(self, legacy: Iterable[str]) -> None:
@@ -125,7 +130,7 @@ class Grants:
         grants = [grant for grant in self._grants.get(key, ()) if grant.expiry > now]
         classic = frame.kind == "interest" or node in self._legacy
         if classic:
-            grants.append(_Grant(frame, frame.seq, frame.seq, now, classic=True))
+            grants.append(_grant(frame, frame.seq, frame.seq, now, classic=True))
         elif frame.kind == "cancel":
             grants = [grant for grant in grants if grant.classic]
         else:
@@ -133,7 +138,7 @@ class Grants:
             if not (ours and ours[-1].is_duplicated_by(frame, now)):
                 still_open = [grant for grant in ours if grant.is_open]
                 first = min([frame.seq, *(grant.limit + 1 for grant in still_open)])
-                new = _Grant(frame, first, frame.seq + frame.credit - 1, now, classic=False)
+                new = _grant(frame, first, frame.seq + frame.credit - 1, now, classic=False)
                 for grant in ours:
                     grant.expiry = max(grant.expiry, new.own_expiry)
                 new.expiry = max([new.expiry, *(grant.expiry for grant in still_open)])
