@@ -100,27 +100,27 @@ class Upstreams:
                 # A node with a source asks for as long as it is asked.
                 lease = max(until, now + entry.ranges.longest_lifetime())
             else:
-                lease = self._waits_until(entry, entry.face, until)
+                lease = self._waits_until(entry, entry.face, until, now)
             self._send_llis(entry, entry.face, up.want(limit, lease, now), now)
             for face, scout in list(entry.scouts.items()):
                 if scout.head > up.next:  # nobody wanted what lies before, when it was sent
                     self._send_llis(entry, face, scout.rewind(up.next, 1, now), now)
                     continue
                 scout.skip(up.next)
-                until_then = self._waits_until(entry, face, until)
+                until_then = self._waits_until(entry, face, until, now)
                 self._send_llis(entry, face, scout.want(min(limit, up.next), until_then, now), now)
 
-    def _waits_until(self, entry: FeedEntry, face: int | None, until: int) -> int:
+    def _waits_until(self, entry: FeedEntry, face: int | None, until: int, now: int) -> int:
         """Return until when a node without a source asks a next hop that may wait for this node.
 
         A lifetime counts from the arrival of its LLI: if each asked for all that is left, they would keep
-        each other for ever.
+        each other for ever. So a round trip is taken off, or half where less than two are left.
         """
         holder = None if face is None else entry.holder(face)
         if face is None or holder is None:
             return until
         unknown = INITIAL_TIMEOUT if holder.state is State.PULLING else 0
-        return until - (self._neighbours.of(face).rtt.smoothed or unknown)
+        return max(until - (self._neighbours.of(face).rtt.smoothed or unknown), (now + until) // 2)
 
     def _reach(self, entry: FeedEntry, last: int) -> int:
         """Return how many items may be under way.
@@ -384,7 +384,7 @@ class Upstreams:
             scout = entry.scouts[face] = self._new_holder(face, entry.upstream.next)
             entry.has_moved = True
             until = entry.ranges.last_expiry()
-            wanted = scout.want(entry.upstream.next, self._waits_until(entry, face, until), now)
+            wanted = scout.want(entry.upstream.next, self._waits_until(entry, face, until, now), now)
             self._send_llis(entry, face, wanted, now)
 
     def _call_back(self, entry: FeedEntry, now: int) -> None:

@@ -15,7 +15,7 @@ import hashlib
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from random import Random
-from types import BuiltinFunctionType, FunctionType, MethodType
+from types import BuiltinFunctionType, FunctionType, MappingProxyType, MethodType
 from typing import Any
 
 from base.units import MS
@@ -91,12 +91,15 @@ class Grants:
     the reply has the same digest. A duplicate of the newest LLI grants nothing during its lifetime while its
     range is open.
 
+    A node notices an expiry when it is not busy any more, `turns` ns late, by node.
+
     A node that receives several frames in one turn sends after the last of them, and so sends for grants that
     a later frame of the turn has ended or replaced: an item counts against these first.
     """
 
-    def __init__(self, legacy: Iterable[str]) -> None:
+    def __init__(self, legacy: Iterable[str], turns: Mapping[str, int] = MappingProxyType({})) -> None:
         self._legacy = frozenset(legacy)
+        self._turns = turns
         self._grants: dict[tuple[str, str, bytes], list[_Grant]] = {}
         self._held: dict[tuple[str, str], bytes] = {}
         self._may_have_sent = False
@@ -148,6 +151,7 @@ class Grants:
 
     def sent(self, node: str, peer: str, frame: Frame, now: int) -> None:
         """Check a frame that `node` sends to `peer`."""
+        now -= self._turns.get(node, 0)
         if frame.hello is not None and frame.hello.reply is not None and frame.hello.held is not None:
             self._renew(node, peer, frame.hello.held, now)
         grants = self._grants.get((node, peer, frame.feed), [])
@@ -194,7 +198,7 @@ class Grants:
             longest = max((grant.lifetime for grant in ours), default=0)
             for grant in ours:
                 if grant.expiry > now:
-                    grant.expiry = max(grant.expiry, now + longest)
+                    grant.expiry = max(grant.expiry, now + self._turns.get(node, 0) + longest)
 
     def is_rewind(self, node: str, peer: str, frame: Frame) -> bool:
         """Return whether an arriving LLI requests sent items again."""

@@ -65,7 +65,9 @@ class Sources:
         self.beginnings = 0
         self._begun: dict[tuple[str, bytes | None], int] = {}  # by node, and by feed's reference
         self._held: dict[Key, tuple[FeedEntry, Evidence | None]] = {}
-        self._offers: dict[tuple[str, str, bytes], int] = {}  # of evidence, by node, neighbour and reference
+        # The newest offer of evidence, and the one heard last, by node, neighbour and reference.
+        self._offers: dict[tuple[str, str, bytes], int] = {}
+        self._latest: dict[tuple[str, str, bytes], int] = {}
         self._renewed: set[tuple[str, bytes]] = set()  # nodes with offers of a restarted neighbour
         self._ended: dict[Key, int] = {}  # ended entries, with times, ns
         self._unfed: dict[Key, int] = {}  # entries without a source, with times, ns
@@ -81,6 +83,7 @@ class Sources:
             if before < self._begun_at(peer, feed) <= sent:
                 self._renewed.add((node, feed))
             self._offers[key] = max(before, sent)
+            self._latest[key] = sent
 
     def acted(self, node: str, now: int) -> None:
         """Check a node after an event. Raises Violation."""
@@ -222,6 +225,8 @@ class Sources:
         """Check that the upstreams do not lead back to a node."""
         passed = [node]
         while (onward := self._next(passed[-1], feed, ways)) is not None:
+            if self._latest[passed[-1], onward, reference(feed)] < self._begun_at(onward, reference(feed)):
+                return  # a late offer from before a restart: void as well, though a newer one was of no use
             if onward == node:
                 raise Violation(
                     "loop", node, f"its upstreams lead back to it: {' -> '.join((*passed, node))}"

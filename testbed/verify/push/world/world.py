@@ -59,7 +59,8 @@ class World:
             place.alarm = self._make_alarm(place)
         self._reach = Reach(network)
         self._sources = Sources(network.places, network.cables, log.count)
-        self._grants = Grants(node.name for node in story.nodes if not node.push)
+        turns = {node.name: node.turn * US for node in story.nodes}
+        self._grants = Grants((node.name for node in story.nodes if not node.push), turns)
         observers = (self._grants, self._sources, self._beside)
         self._carrier = Carrier(network, time, log, observers, self._take_in, self._receive)
         self._do = StepRunner(network, time, log, observers, self._process_node, self._deliver).do
