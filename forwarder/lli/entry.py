@@ -13,7 +13,7 @@ from forwarder.lli.upstream import Upstream
 from forwarder.wire.evidence import Evidence
 from forwarder.wire.hello import reference
 from forwarder.wire.lp import LpPacket
-from forwarder.wire.packet import Data
+from forwarder.wire.packet import SENT_HOP_LIMIT, Data
 
 _REMEMBERED_NONCES: Final = 16
 
@@ -120,6 +120,15 @@ class FeedEntry:
         if self.upstream.next < self.upstream.head:
             return min(self.cache.tip, self.upstream.next - 1)
         return self.cache.tip
+
+    @property
+    def hop_limit(self) -> int:
+        """The hop limit of the LLIs that are sent.
+
+        Without a source it is none higher than those that came, less a hop: nodes that ask only because of
+        each other count down. Evidence keeps nodes with a source from that.
+        """
+        return SENT_HOP_LIMIT if self.is_fed else self.ranges.hop_limit()
 
     def holders(self) -> Iterator[tuple[int, Upstream]]:
         """Iterate over the holders of this feed, with their faces."""

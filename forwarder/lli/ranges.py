@@ -245,10 +245,7 @@ class Ranges:
         return max(granted.lifetime for granted in self._by_face.values())
 
     def hop_limit(self) -> int:
-        """Return the hop limit of the LLIs that are sent for these ranges.
-
-        None is higher than those that came, less a hop: nodes that only ask because of each other count down.
-        """
+        """Return the highest hop limit that downstreams' newest LLIs have left."""
         return max((granted.hop_limit for granted in self._by_face.values()), default=SENT_HOP_LIMIT)
 
     def last_expiry(self) -> int:

@@ -309,7 +309,8 @@ class Upstream:
         self._is_heard = True
         self._is_checked = False
         if self._last_arrival and self._is_pushing:
-            self._pace = (7 * self._pace + now - self._last_arrival) // 8
+            gap = min(now - self._last_arrival, INITIAL_TIMEOUT)  # within a burst, and not of an outage
+            self._pace = (7 * self._pace + gap) // 8
         self._is_pushing = self.known_tip > seq
         if self._last_arrival:
             gap = now - self._last_arrival

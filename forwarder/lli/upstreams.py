@@ -379,7 +379,7 @@ class Upstreams:
             self._send_scout(entry, face, now)
 
     def _send_scout(self, entry: FeedEntry, face: int, now: int) -> None:
-        may_ask = entry.ranges.hop_limit() > 0 or self._faces[face].is_local
+        may_ask = entry.hop_limit > 0 or self._faces[face].is_local
         if may_ask and entry.holder(face) is None and face not in entry.muted and face not in entry.refused:
             scout = entry.scouts[face] = self._new_holder(face, entry.upstream.next)
             entry.has_moved = True
@@ -431,7 +431,7 @@ class Upstreams:
         """Settle on a next hop to be granted the credit; return whether an LLI may go there."""
         if entry.face is None:
             self._go_on_with(entry, self._best_hop(entry))
-        return entry.face is not None and (entry.ranges.hop_limit() > 0 or self._faces[entry.face].is_local)
+        return entry.face is not None and (entry.hop_limit > 0 or self._faces[entry.face].is_local)
 
     def _best_hop(self, entry: FeedEntry) -> int | None:
         """Return the next hop to be granted the credit.
@@ -620,9 +620,7 @@ class Upstreams:
                 if lli.credit and holder.is_fed:
                     self._neighbours.asked(face, lli.lifetime_ms, now)
             is_aware = bool(lli.credit) and not self._faces[face].is_local
-            self._send(
-                face, lli.packet(entry.feed, nonce, entry.ranges.hop_limit(), known, is_aware=is_aware)
-            )
+            self._send(face, lli.packet(entry.feed, nonce, entry.hop_limit, known, is_aware=is_aware))
 
     def _fetch_rtt(self, face: int) -> Rtt:
         return self._neighbours.of(face).fetch_rtt

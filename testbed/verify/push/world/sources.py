@@ -144,7 +144,7 @@ class Sources:
 
     def _check_hops(self, node: str, entry: FeedEntry, feeds: FeedTable) -> None:
         """Check that a node without a source has forgotten no next hop."""
-        if entry.is_fed or not entry.has_scouted or entry.ranges.hop_limit() == 0:
+        if entry.is_fed or not entry.has_scouted or entry.hop_limit == 0:
             return
         place = self._places[node]
         known = {face for face, _ in entry.holders()} | entry.muted | entry.refused.keys()
