@@ -28,6 +28,8 @@ class Memory(NamedTuple):
     nonces: tuple[int, ...]
     last_face: int | None
     gone: tuple[int, int] | None
+    told_first: dict[int, int]
+    untold: set[int]
 
 
 class FeedEntry:
@@ -175,8 +177,17 @@ class FeedEntry:
 
     def memory(self) -> Memory:
         """Return the findings that a later entry of this feed starts with."""
-        known = self.evidence, self.muted, self.turn, self.refusals, self.nonces, self.last_face, self.gone
-        return Memory(*known)
+        return Memory(
+            evidence=self.evidence,
+            muted=self.muted,
+            turn=self.turn,
+            refusals=self.refusals,
+            nonces=self.nonces,
+            last_face=self.last_face,
+            gone=self.gone,
+            told_first=self.told_first,
+            untold=self.untold,
+        )
 
     def remember(self, before: Memory) -> None:
         """Take over the findings of an earlier entry of this feed."""
@@ -187,6 +198,8 @@ class FeedEntry:
         self.nonces = before.nonces
         self.last_face = before.last_face
         self.gone = before.gone  # to be looked for again, but shortly
+        self.told_first = before.told_first
+        self.untold = before.untold
 
     def forget(self, face: int) -> None:
         """Drop all state about a face that has gone."""
