@@ -94,9 +94,10 @@ def _available(asked: Net | Literal["auto"]) -> tuple[Net, str]:
     why_not = sandbox.why_not()
     if why_not is None:
         return "mininet", "asked for" if asked == "mininet" else "Mininet can run here"
+    reason = f"Mininet cannot run here: {why_not}"
     if asked == "mininet":
-        raise UserError(f"Mininet cannot run here: {why_not}; or use --net emulated")
-    return "emulated", f"Mininet cannot run here: {why_not}"
+        raise UserError(f"{reason}; or use --net emulated")
+    return "emulated", reason
 
 
 def _has_mosquitto(scenario: Scenario) -> bool:
