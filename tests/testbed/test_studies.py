@@ -208,6 +208,45 @@ def test_runs_are_checked(runs: dict[str, Any], said: str) -> None:
         study_of({"test": "mean", "above": 1}, runs={"few": runs})
 
 
+def test_a_study_of_few_seeds_says_why_itself_or_for_runs_of_its_own() -> None:
+    few = {**study_of({"test": "mean", "above": 1}).model_dump(exclude_unset=True, by_alias=True), "seeds": 3}
+    with pytest.raises(ValueError, match="`why` has to say why"):
+        StudySpec.model_validate(few)
+    study = StudySpec.model_validate(few | {"why": "no time"})
+    assert study.why_of("few") == "no time"
+    assert "- 3 seeds of `few`: no time" in table(study, BOTH, "x", "a-page")
+    own = {"few": {"scenario": "line", "layerings": ["poll"], "seeds": 2, "why": "slow"}}
+    assert StudySpec.model_validate(few | {"why": "no time", "runs": own}).why_of("few") == "slow"
+
+
+def test_the_order_of_keys_in_a_setting_makes_no_difference() -> None:
+    runs = {
+        "few": {"scenario": "line", "layerings": ["poll"], "sweep": {"loss": [0, 5], "items": [4]}},
+        "other": {"scenario": "line", "layerings": ["poll"], "sweep": {"items": [4], "loss": [0, 5]}},
+    }
+    row = Row("few", "poll", "loss=5, items=4", "latency_p50")
+    results = Results(
+        {
+            row: dict(enumerate(POLL)),
+            row._replace(runs="other", setting="items=4, loss=5"): dict(enumerate(LLI)),
+        },
+        {},
+    )
+
+    def made(at: dict[str, int]) -> tuple[str, list[Row], set[str]]:
+        against = {"test": "ratio", "above": 1, "at": at, "to_runs": "other"}
+        study = study_of(against, {"test": "mean", "above": 9, "at": at}, runs=runs)
+        rows = needed(study, study.claims)
+        keys = {cell.key for cell in planned(study, Path("study.toml"), 1, 2, rows)}
+        return table(study, results, "x", "a-page"), rows, keys
+
+    text, rows, keys = made({"loss": 5, "items": 4})
+    assert (text, rows, keys) == made({"items": 4, "loss": 5})
+    assert "| **holds** |" in text
+    assert {row.setting for row in rows} == {"loss=5, items=4", "items=4, loss=5"}
+    assert len(keys) == 2, "of two seeds: both runs are the same ones"
+
+
 def test_results_are_read_as_written(tmp_path: Path) -> None:
     made = Results(
         {Row("few", "poll", "loss=5, poll.window=4", "twice"): {3: 1 / 3, 5: 2e9}}, {"code": "a: b"}
@@ -509,7 +548,7 @@ def test_the_results_of_the_library_are_whole(name: str) -> None:
         for each in decide(study, results, key).found:
             assert each.effect is not None, f"{key}: {each.expected.says}: {each.why}"
             enough = study.seeds_of(each.expected.runs)
-            assert each.effect.n == enough >= ENOUGH or study.runs[each.expected.runs].why, key
+            assert each.effect.n == enough >= ENOUGH or study.why_of(each.expected.runs), key
         assert (ROOT / "docs" / f"{claim.page}.md").exists()
 
 
