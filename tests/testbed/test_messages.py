@@ -7,6 +7,8 @@ from collections.abc import Iterator
 import pytest
 from processes import ROOT
 
+from testbed.layerings.nodes.node import MOSQUITTO, SSB_SERVER
+
 PLACES = ("testbed/api", "testbed/artifact", "testbed/cli/runs", "testbed/experiment", "testbed/study")
 FEWEST = 4
 """Words of a message; what is shorter is a part of one."""
@@ -36,6 +38,15 @@ def test_each_message_of_the_experiment_commands_is_written_once() -> None:
     files = [path for place in PLACES for path in sorted((ROOT / place).rglob("*.py"))]
     assert len(files) > 40
     assert not twice({str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in files})
+
+
+def test_programs_of_others_have_a_name() -> None:
+    """Written out only where it is defined, and where a type has to be."""
+    trees = [
+        ast.parse(path.read_text(encoding="utf-8")) for path in (ROOT / "testbed/experiment").rglob("*.py")
+    ]
+    texts = {node.value for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Constant)}
+    assert not texts & {MOSQUITTO, SSB_SERVER}
 
 
 @pytest.mark.parametrize(
