@@ -3,7 +3,7 @@
 # make test-slow  tests of a minute or more, and of Spark's workers: our TCP beside Linux's, a cluster, the documents' commands
 # make compiled  the forwarder, the emulator and the simulation as machine code (some minutes): runs take less time
 # make bench  how fast the forwarder is, in plain Python and compiled, as ratios within one run
-# make fuzz   look for inputs that break the codec, a node, its management, an SSB peer, or reading captures: FUZZ_SECONDS=60 for each
+# make fuzz   look for inputs that break the codec, a node, its management, peers, a broker, or reading captures: FUZZ_SECONDS=60 for each
 # make soak   a day of traffic in virtual time, then ten minutes against a daemon
 # make bench-decode  how fast captures are decoded, against tshark and Scapy
 # make bench-analysis  how fast PIT state is told from packets, against DuckDB

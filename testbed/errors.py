@@ -3,10 +3,11 @@
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
+from pathlib import Path
 
 from forwarder.toml_file import shown
 
-__all__ = ["UserError", "as_user_error", "shown", "suggestion"]
+__all__ = ["UserError", "as_user_error", "exists_already", "shown", "suggestion"]
 
 _MOST_KNOWN = 24
 
@@ -22,6 +23,11 @@ def suggestion(name: str, names: Collection[str]) -> str:
 
 class UserError(Exception):
     """A user-fixable error; the message gives what, where and the remedy, in one line."""
+
+
+def exists_already(place: Path) -> UserError:
+    """Return the error for what a command is to write and is there."""
+    return UserError(f"{place}: exists already; choose another --out or remove it")
 
 
 @contextmanager

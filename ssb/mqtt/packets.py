@@ -23,6 +23,8 @@ LARGEST: Final = 1 << 20
 """Bytes of a packet, at most; the standard allows 256 MiB."""
 IDENTIFIERS: Final = 65_535
 """Packet identifiers, from 1 on."""
+UNAVAILABLE: Final = 3
+"""Why a broker refuses a client (3.2.2.3): the server is unavailable."""
 _PROTOCOL: Final = b"\x00\x04MQTT\x04"
 _FLAGS: Final[dict[int, int]] = {_Type.SUBSCRIBE: 2}
 """Flags of packets that have fixed ones; 0 of all others but PUBLISH."""
@@ -190,7 +192,7 @@ def _decoded(kind: int, flags: int, fields: "_Fields") -> Packet:
             number, filters = _identifier(fields), []
             while fields:
                 wanted, highest = fields.text(), fields.take(1)[0]
-                if not wanted or "#" in wanted[:-1] or highest > 2:
+                if not _is_filter(wanted) or highest > 2:
                     raise InvalidPacket("a filter that is none, or quality of service above 2")
                 filters.append((wanted, min(highest, 1)))
             if not filters:
@@ -213,6 +215,13 @@ def next_identifier(last: int, *used: Container[int]) -> int:
         last = last % IDENTIFIERS + 1
         if not any(last in each for each in used):
             return last
+
+
+def _is_filter(text: str) -> bool:
+    """Whether a text is a filter (4.7.1): a wildcard is a whole level, and `#` the last one."""
+    levels = text.split("/")
+    wild = [level for level in levels if "#" in level or "+" in level]
+    return bool(text) and "#" not in levels[:-1] and all(len(level) == 1 for level in wild)
 
 
 def _identifier(fields: "_Fields") -> int:
@@ -248,7 +257,10 @@ class _Fields:
         return int.from_bytes(self.take(2))
 
     def text(self) -> str:
-        return self.take(self.number()).decode()
+        text = self.take(self.number()).decode()
+        if "\0" in text:
+            raise InvalidPacket("a text with U+0000")
+        return text
 
 
 def _length(data: Sequence[int]) -> tuple[int, int] | None:

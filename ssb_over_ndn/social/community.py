@@ -15,8 +15,8 @@ from ssb.message import Message
 STATEMENT_BYTES: Final = 32 + 32 + 8 + 1
 """Bytes of a statement: its author's key, the other's, the sequence number, and the relation."""
 
-_STATEMENTS: Final = 5_000
-"""Most statements of one author in memory."""
+MOST_STATEMENTS: Final = 5_000
+"""Most statements of one author in memory; further ones are not read."""
 
 
 class Community:
@@ -83,7 +83,7 @@ class Community:
         said = self._contacts[message.author]
         if said and said[-1].sequence >= message.sequence:
             return  # it is read again, from a replica
-        if message.author not in self._carried or len(said) >= _STATEMENTS:
+        if message.author not in self._carried or len(said) >= MOST_STATEMENTS:
             self.counters["statements"] += 1
             return
         said.append(message)

@@ -19,7 +19,7 @@ from analysis.files import whole_directory
 from analysis.run.manifest import Run
 from base.files import whole_file
 from testbed.api.results import Results
-from testbed.errors import UserError, as_user_error, shown
+from testbed.errors import UserError, as_user_error, exists_already, shown
 from testbed.experiment.code import SUMS
 
 README = "README.txt"
@@ -56,7 +56,7 @@ def write(directory: Path, file: Path) -> None:
     with as_user_error(AnalysisError):
         Run(directory).verify()
     if file.exists():
-        raise UserError(f"{file}: exists already; choose another --out or remove it")
+        raise exists_already(file)
     manifest = run.manifest
     name = directory.resolve().name
     texts = {

@@ -43,6 +43,8 @@ impairment_option = click.option(
     help="What delays and loses frames in Mininet.",
 )
 
+master_option = click.option("--master", help="Spark master; default local.")
+
 engine_option = click.option(
     "--engine",
     type=click.Choice(_ENGINES),

@@ -2,12 +2,14 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from pydantic_core import to_json
 
+from analysis.errors import system_reason
 from base.files import write_whole
 from base.key_log import Secret, to_lines
 from captures.formats import pcapng
@@ -15,6 +17,7 @@ from captures.formats.key_log import add_to_capture
 from forwarder.wire.name import to_uri
 from ssb.export import entry_line
 from ssb_over_ndn.naming import log_name
+from testbed.errors import UserError
 from testbed.layerings.nodes.workload import Workload
 from topologies.model import Topology
 
@@ -36,6 +39,15 @@ KEY_LOG = "keys.log"
 """The secrets of the run (captures.formats.key_log), also in its capture; absent if empty."""
 RESULT = "result.json"
 """The result of a run in a box; becomes part of the manifest."""
+
+
+@contextmanager
+def writing_out() -> Iterator[None]:
+    """Raise what the system says against --out as UserError."""
+    try:
+        yield
+    except OSError as error:
+        raise UserError(f"{system_reason(error)}; or choose another --out") from error
 
 
 def line_of(row: dict[str, Any]) -> str:

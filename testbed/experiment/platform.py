@@ -3,7 +3,7 @@
 from typing import Literal, NamedTuple, Self
 
 from testbed.errors import UserError, shown
-from testbed.layerings.nodes.node import SSB_SERVER
+from testbed.layerings.nodes.node import MOSQUITTO, SSB_SERVER
 from testbed.scenario.model import Scenario
 from topologies.mininet import sandbox
 
@@ -94,21 +94,22 @@ def _available(asked: Net | Literal["auto"]) -> tuple[Net, str]:
     why_not = sandbox.why_not()
     if why_not is None:
         return "mininet", "asked for" if asked == "mininet" else "Mininet can run here"
+    reason = f"Mininet cannot run here: {why_not}"
     if asked == "mininet":
-        raise UserError(f"Mininet cannot run here: {why_not}; or use --net emulated")
-    return "emulated", f"Mininet cannot run here: {why_not}"
+        raise UserError(f"{reason}; or use --net emulated")
+    return "emulated", reason
 
 
 def _has_mosquitto(scenario: Scenario) -> bool:
     given = scenario.parameters.get("broker", {})
-    return "broker" in scenario.layerings and given.get("program") == "mosquitto"
+    return "broker" in scenario.layerings and given.get("program") == MOSQUITTO
 
 
 def _programs_in_real_time(scenario: Scenario) -> dict[str, str]:
     """Return the third-party programs, by their place in the scenario."""
     peers = {f"nodes.{node}.peer": SSB_SERVER for node in sorted(scenario.stock_peers)}
     forwarders = {f"nodes.{node}.forwarder": name for node, name in scenario.other_forwarders.items()}
-    found = peers | forwarders | ({"broker.program": "mosquitto"} if _has_mosquitto(scenario) else {})
+    found = peers | forwarders | ({"broker.program": MOSQUITTO} if _has_mosquitto(scenario) else {})
     if scenario.programs:
         found["[[programs]]"] = shown(" ".join(scenario.programs[0].run))
     return found

@@ -11,15 +11,16 @@ _HERE = Path(__file__).resolve()
 _ROOT = _HERE.parents[2]
 
 _ROOMS = (
-    *("base", "captures", "forwarder", "ndn_over_ssb", "ssb", "ssb_over_ndn", "topologies"),
-    *(f"analysis/{room}" for room in ("columns", "decode", "metrics", "pipelines", "pit", "run")),
-    *("analysis/spark", "analysis/tables"),
-    *(f"testbed/{room}" for room in ("experiment", "hosts", "ladder", "layerings")),
-    "testbed/scenario",
+    *("analysis", "base", "captures", "forwarder", "ndn_over_ssb", "ssb", "ssb_over_ndn", "testbed"),
+    "topologies",
 )
-"""Rooms whose code decides what a run measures."""
-
-_NOT_CODE = "testbed/scenario/files"
+_DECIDE_NOTHING = (
+    *(f"analysis/{room}" for room in ("export", "live", "player", "report")),
+    *(f"testbed/{room}" for room in ("api", "artifact", "bench", "cli", "labs", "verify", "watch")),
+    *("testbed/ladder/pages", "testbed/scenario/files", "testbed/study"),
+)
+"""Rooms without influence on what a run measures: pages, commands, checks. A study counts the files of its
+scenarios, and its models, itself. All else counts, so that nothing new is forgotten."""
 
 
 def commit() -> str | None:
@@ -46,7 +47,8 @@ def _git(*arguments: str) -> str | None:
 
 @cache
 def code_version() -> str:
-    """Return the SHA-256, in hexadecimal, of all files of the rooms whose code decides what a run measures.
+    """Return the SHA-256, in hexadecimal, of all files of feednet but those that decide nothing that a run
+    measures.
 
     It stays the same where only words of reports, commands or documents change.
     """
@@ -54,9 +56,14 @@ def code_version() -> str:
     for room in _ROOMS:
         for path in sorted((_ROOT / room).rglob("*")):
             name = path.relative_to(_ROOT).as_posix()
-            if path.is_file() and "__pycache__" not in path.parts and not name.startswith(_NOT_CODE):
+            if path.is_file() and counts(name):
                 digest.update(f"{name}\0".encode() + hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()
+
+
+def counts(name: str) -> bool:
+    """Return whether a file may decide what a run measures, by its path in feednet."""
+    return "/__pycache__/" not in name and not name.startswith(tuple(f"{room}/" for room in _DECIDE_NOTHING))
 
 
 def processor() -> str:

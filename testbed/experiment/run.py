@@ -11,9 +11,8 @@ from pathlib import Path
 from platform import python_version, release
 from typing import Any
 
-from analysis.errors import system_reason
 from analysis.files import whole_directory
-from testbed.errors import UserError, as_user_error
+from testbed.errors import UserError, as_user_error, exists_already
 from testbed.experiment import code, emulated_run, inputs, provenance
 from testbed.experiment.files import (
     FEED,
@@ -25,6 +24,7 @@ from testbed.experiment.files import (
     sealed,
     write_json,
     write_load,
+    writing_out,
 )
 from testbed.experiment.live import Script
 from testbed.experiment.platform import Platform
@@ -83,33 +83,30 @@ def run(
     code.load(scenario)
     platform.check(scenario)
     if os.path.lexists(directory):
-        raise UserError(f"{directory}: exists already; choose another --out or remove it")
-    try:
-        with whole_directory(directory, keep=(_InBox,)) as partial:
-            manifest = _manifest(scenario, load, platform) | {"command": command}
-            manifest |= {"scripted": script is not None, "held": platform.is_held}
-            manifest |= {"dilation": platform.dilation} if platform.net == "mininet" else {}
-            manifest |= {"forwarders": scenario.other_forwarders} if scenario.other_forwarders else {}
-            _write_inputs(scenario, load, partial)
-            if platform.net == "emulated":
-                results = emulated_run.run_all(scenario, load, partial, script, jobs, progress, advance)
-            else:
-                results = {}
-                for layering in scenario.layerings:
-                    progress(layering)
-                    (partial / layering).mkdir()
-                    given = (scenario, layering, load)
-                    results[layering] = _run_over_mininet(partial, platform, script, given)
-                    advance(layering, 1.0)
+        raise exists_already(directory)
+    with writing_out(), whole_directory(directory, keep=(_InBox,)) as partial:
+        manifest = _manifest(scenario, load, platform) | {"command": command}
+        manifest |= {"scripted": script is not None, "held": platform.is_held}
+        manifest |= {"dilation": platform.dilation} if platform.net == "mininet" else {}
+        manifest |= {"forwarders": scenario.other_forwarders} if scenario.other_forwarders else {}
+        _write_inputs(scenario, load, partial)
+        if platform.net == "emulated":
+            results = emulated_run.run_all(scenario, load, partial, script, jobs, progress, advance)
+        else:
+            results = {}
             for layering in scenario.layerings:
-                result = results[layering]
-                manifest |= {key: result.pop(key) for key in _OF_ALL if key in result}
-                manifest["timeline"] += [row | {"layering": layering} for row in result.pop("happened")]
-                manifest["runs"][layering] = result
-            manifest["files"] = sealed(partial, scenario.layerings)
-            write_json(partial / MANIFEST, manifest)
-    except OSError as error:
-        raise UserError(f"{system_reason(error)}; or choose another --out") from error
+                progress(layering)
+                (partial / layering).mkdir()
+                given = (scenario, layering, load)
+                results[layering] = _run_over_mininet(partial, platform, script, given)
+                advance(layering, 1.0)
+        for layering in scenario.layerings:
+            result = results[layering]
+            manifest |= {key: result.pop(key) for key in _OF_ALL if key in result}
+            manifest["timeline"] += [row | {"layering": layering} for row in result.pop("happened")]
+            manifest["runs"][layering] = result
+        manifest["files"] = sealed(partial, scenario.layerings)
+        write_json(partial / MANIFEST, manifest)
 
 
 def _write_inputs(scenario: Scenario, load: Workload, partial: Path) -> None:

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import chdir, contextmanager
+from contextlib import chdir, closing, contextmanager
 from contextvars import ContextVar
 from multiprocessing import active_children, connection, get_context, parent_process
 from multiprocessing.queues import SimpleQueue
@@ -69,6 +69,18 @@ def unless_killed(whose: str, remedy: str = "give fewer --jobs") -> Iterator[Non
         yield
     except BrokenProcessPool as error:
         raise UserError(f"a process of {whose} was killed, perhaps for want of memory: {remedy}") from error
+
+
+def resumable(
+    whose: str, work: Callable[[Task], Result], tasks: Sequence[Task], workers: int
+) -> Generator[Result, None, None]:
+    """Yield as work_off() does what the same command would not do again. Raises UserError as unless_killed()
+    does.
+    """
+    remedy = "give the same command again, with the same --out and fewer --jobs, and it goes on"
+    done = work_off(work, tasks, min(workers, max(len(tasks), 1)))
+    with unless_killed(whose, remedy), closing(done):
+        yield from done
 
 
 def work_off(

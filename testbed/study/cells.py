@@ -23,7 +23,7 @@ from testbed.experiment.provenance import code_version
 from testbed.experiment.sweeps import sweep as sweeping
 from testbed.experiment.sweeps.directory import Job
 from testbed.scenario import reader as scenarios
-from testbed.study.models import MODELS
+from testbed.study import models
 from testbed.study.results import Row, setting_words
 from testbed.study.spec import RunsSpec, Setting, StudySpec
 
@@ -122,7 +122,7 @@ def _cells(
     name: str, runs: RunsSpec, layering: str, setting: Setting, seeds: range, path: Path
 ) -> Iterator[Cell]:
     if runs.model is not None:
-        played = inspect.getsource(MODELS[runs.model].play)
+        played = inspect.getsource(models)
         said = json.dumps([runs.model, layering, setting, played], sort_keys=True)
         for seed in seeds:
             yield Cell(name, layering, setting, seed, _key(said, seed), None)

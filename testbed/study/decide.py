@@ -70,27 +70,25 @@ def _together(verdicts: Sequence[Verdict]) -> Verdict:
 
 
 def _found(study: StudySpec, results: Results, expected: Expectation) -> Found:
-    values = [
-        results.by_seed(runs, layering, setting, expected.metric)
-        for runs, layering, setting in expected.sides()
-    ]
+    of = study.sides(expected)
+    values = [results.by_seed(*side, expected.metric) for side in of]
     if not all(values):
         return Found(expected, [], None, Verdict.UNKNOWN, "no run has this figure")
     confidence = study.confidence
     sides = [estimate([*known.values()], confidence) for known in values]
     effect, why = _effect(expected, values, confidence)
-    why = why or _unfair(results, expected)
+    why = why or _unfair(results, expected, of)
     if effect is None or why:
         return Found(expected, sides, effect, Verdict.UNKNOWN, why)
     return Found(expected, sides, effect, _verdict(expected, effect, confidence))
 
 
-def _unfair(results: Results, expected: Expectation) -> str:
+def _unfair(results: Results, expected: Expectation, sides: Sequence[Side]) -> str:
     """Return why the sides of an expectation cannot be compared, "" if they can."""
     metric = BY_KEY.get(expected.metric)
     if expected.despite or metric is None or metric.group == DELIVERY:
         return ""
-    return incomplete(results, expected.sides())
+    return incomplete(results, sides)
 
 
 def incomplete(results: Results, sides: Iterable[Side]) -> str:

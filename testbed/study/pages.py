@@ -71,7 +71,7 @@ def sides(study: StudySpec, found: Found) -> str:
     title, unit = study.runs[found.expected.runs].metrics()[found.expected.metric]
     sides = (
         f"`{side.layering}`{_at(side)} {interval(mean)}"
-        for side, mean in zip(found.expected.sides(), found.sides, strict=False)
+        for side, mean in zip(study.sides(found.expected), found.sides, strict=False)
     )
     return f"{title}, {unit}: {'; '.join(sides)}"
 
@@ -133,4 +133,4 @@ def _few(study: StudySpec, decided: Sequence[Decided]) -> Iterator[str]:
     few = [name for name in names if study.seeds_of(name) < ENOUGH]
     if few:
         yield ""
-        yield from (f"- {study.seeds_of(name)} seeds of `{name}`: {study.runs[name].why}" for name in few)
+        yield from (f"- {study.seeds_of(name)} seeds of `{name}`: {study.why_of(name)}" for name in few)

@@ -92,7 +92,7 @@ def needed(study: StudySpec, claims: Iterable[str], figures: Iterable[str] = ())
     rows: dict[Row, None] = {}
     for key in claims:
         for expected in study.claims[key].expects:
-            rows |= dict.fromkeys(_rows(study, expected.sides(), expected.metric))
+            rows |= dict.fromkeys(_rows(study, study.sides(expected), expected.metric))
     for name in figures:
         figure = study.figures[name]
         rows |= dict.fromkeys(_rows(study, study.sides_of(figure), figure.x, figure.y))

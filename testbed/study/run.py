@@ -14,7 +14,7 @@ from base.files import write_whole
 from testbed.experiment.provenance import code_version, commit, processor
 from testbed.experiment.sweeps import sweep as sweeping
 from testbed.experiment.sweeps.directory import Job
-from testbed.experiment.workers import unless_killed, work_off, work_off_on_spark
+from testbed.experiment.workers import resumable, work_off_on_spark
 from testbed.study.cells import Cell, Kept, Store
 from testbed.study.models import MODELS, Figures
 from testbed.study.results import Results, Row
@@ -72,7 +72,7 @@ def _run(
     models = [cell for cell in cells if cell.job is None]
     if models:
         names = {name: runs.model for name, runs in study.runs.items() if runs.model is not None}
-        with closing(work_off(partial(_play, names), models, min(means.workers, len(models)))) as played:
+        with closing(resumable("the study", partial(_play, names), models, means.workers)) as played:
             yield from played
     emulated = {cell.job.place: cell for cell in cells if cell.job is not None}
     captures = directory / CAPTURES
@@ -99,11 +99,7 @@ def _emulated(jobs: Sequence[Job], captures: Path, means: Means) -> Iterator[tup
     if means.on_spark:
         yield from work_off_on_spark(work, jobs, means.master)
         return
-    remedy = "give the same command again, with fewer --jobs, and it goes on"
-    with (
-        unless_killed("the study", remedy),
-        closing(work_off(work, jobs, min(means.workers, max(len(jobs), 1)))) as places,
-    ):
+    with closing(resumable("the study", work, jobs, means.workers)) as places:
         yield from places
 
 

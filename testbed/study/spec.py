@@ -27,6 +27,11 @@ Setting = dict[str, Any]
 """Values of keys, as --sweep names them: {"poll.window": 64}."""
 
 
+def _check_seeds(seeds: int, why: str) -> None:
+    if seeds < ENOUGH and not why:
+        raise ValueError(f"seeds: with fewer than {ENOUGH}, `why` has to say why")
+
+
 class RunsSpec(Section):
     """Runs of a scenario, or of a model of testbed.study.models."""
 
@@ -59,8 +64,7 @@ class RunsSpec(Section):
             raise ValueError("layerings: name at least one")
         if self.model is not None and self.set:
             raise ValueError("set: a model has no keys of a scenario; use sweep")
-        if (self.seeds or ENOUGH) < ENOUGH and not self.why:
-            raise ValueError(f"seeds: with fewer than {ENOUGH}, `why` has to say why")
+        _check_seeds(self.seeds or ENOUGH, self.why)
         return self
 
     def metrics(self) -> "dict[str, tuple[str, str]]":
@@ -185,6 +189,8 @@ class StudySpec(Section):
     """What is studied, in a line."""
     seeds: int = Field(ENOUGH, ge=2, le=10_000)
     """Seeds of each setting."""
+    why: str = ""
+    """Why there are fewer than 20 seeds."""
     first_seed: int = Field(1, ge=0)
     """The first of them; the others follow."""
     confidence: float = Field(0.99, gt=0.5, lt=1)
@@ -207,6 +213,7 @@ class StudySpec(Section):
 
     @model_validator(mode="after")
     def _claims_fit(self) -> Self:
+        _check_seeds(self.seeds, self.why)
         for key, claim in self.claims.items():
             for each in claim.expects:
                 self._check(key, each)
@@ -257,6 +264,17 @@ class StudySpec(Section):
     def seeds_of(self, runs: str) -> int:
         """Return the number of seeds of some runs."""
         return self.runs[runs].seeds or self.seeds
+
+    def why_of(self, runs: str) -> str:
+        """Return why some runs have few seeds, "" if they have enough, or nobody says so."""
+        return self.runs[runs].why if self.runs[runs].seeds else self.why
+
+    def sides(self, expected: Expectation) -> list[Side]:
+        """Return each side of an expectation, `of` first: settings have the order of their runs' sweep."""
+        return [
+            side._replace(setting={key: side.setting[key] for key in self.runs[side.runs].sweep})
+            for side in expected.sides()
+        ]
 
 
 def available() -> dict[str, Path]:

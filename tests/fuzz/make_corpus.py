@@ -32,7 +32,7 @@ from ssb.message import Message
 from ssb.tiny.isp import messages as tinyisp
 from ssb.transport.box_stream import Boxer
 from testbed.verify.fuzz import corpus
-from testbed.verify.fuzz.subjects import management, mapping, ssb, tiny
+from testbed.verify.fuzz.subjects import management, mapping, mqtt, ssb, tiny
 from testbed.verify.fuzz.subjects.events import PAUSE, Event
 from testbed.verify.fuzz.subjects.node import (
     APPLICATION,
@@ -447,6 +447,7 @@ def main() -> None:
         "ssb": for_ssb(),
         "tiny": for_tiny(),
         "mapping": mapping.inputs(),
+        "mqtt": mqtt.inputs(),
     }
     for name, inputs in made.items():
         path = corpus.SEEDS / f"{name}.hex"

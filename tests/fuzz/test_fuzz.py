@@ -46,7 +46,7 @@ LONG_HUNTS = {
 }
 """These take ten seconds and more, the last one minutes."""
 
-BY_MUTATIONS = [name for name, bug in BUGS.items() if bug.target in ("captures", "tiny", "mapping")]
+BY_MUTATIONS = [name for name, bug in BUGS.items() if bug.target in ("captures", "tiny", "mapping", "mqtt")]
 """Found by mutations alone: that takes seconds, as a process of Atheris does to start."""
 
 FROM = {

@@ -3,14 +3,16 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from mutants.bounds import Bound, check, line
 
 from base.endpoint import Close, Closed, Connect, Ended, Opened, Received, Send
 from base.units import SECOND
 from ssb.keys import Identity, feed_ref
-from ssb.mqtt.broker import PORT, Broker, matches
+from ssb.mqtt.broker import PORT, Bounds, Broker, matches
 from ssb.mqtt.client import Client
 from ssb.mqtt.packets import (
     LARGEST,
+    UNAVAILABLE,
     Connected,
     Disconnect,
     InvalidPacket,
@@ -373,14 +375,18 @@ def test_nothing_counts_after_a_client_has_left() -> None:
 @pytest.mark.parametrize(
     "packet",
     [
+        ConnectPacket("a\0b", True, 0),
+        Publish("a\0b", b"x"),
         Subscribe(1, (("a/#/b", 1),)),
+        Subscribe(1, (("a#", 1),)),
+        Subscribe(1, (("a/+b", 1),)),
         Subscribe(1, (("", 1),)),
         Subscribe(1, (("a", 3),)),
         Publish("", b"x"),
         Publish("f/1", bytes(LARGEST - 5)),
     ],
 )
-def test_what_the_standard_forbids_is_refused(packet: Subscribe | Publish) -> None:
+def test_what_the_standard_forbids_is_refused(packet: Packet) -> None:
     with pytest.raises(InvalidPacket):
         list(Reader().receive(encode(packet)))
 
@@ -389,3 +395,159 @@ def test_what_the_standard_forbids_is_refused(packet: Subscribe | Publish) -> No
 def test_numbers_that_no_message_has_are_no_topics_of_feeds(number: str) -> None:
     topic = topic_of(feed_ref(bytes(32)), "+").replace("+", number)
     assert split_topic(topic) is None
+
+
+def opened(broker: Broker, stream: int, *packets: Packet) -> list[object]:
+    """Open a stream and send packets on it; return what the broker does."""
+    broker.actions.clear()
+    broker.on_stream(Opened(stream, ADDRESS, PORT), 0)
+    broker.on_stream(Received(stream, b"".join(map(encode, packets))), 0)
+    return [*broker.actions]
+
+
+def test_a_client_beyond_the_sessions_is_told_that_the_server_is_unavailable() -> None:
+    broker = Broker(20, Bounds(sessions=2))
+    for stream, name in ((-1, "a"), (-2, "b")):
+        assert opened(broker, stream, ConnectPacket(name, False, 0))[-1] == Send(
+            stream, encode(Connected(False))
+        )
+        broker.on_stream(Closed(stream, "reset"), 0)
+    refused = [Send(-3, encode(Connected(False, UNAVAILABLE))), Close(-3)]
+    assert opened(broker, -3, ConnectPacket("c", False, 0)) == refused
+    assert broker.counters == {"too many sessions": 1}
+    assert broker.streams == 0
+    assert opened(broker, -4, ConnectPacket("a", False, 0)) == [Send(-4, encode(Connected(True)))]
+    opened(broker, -5, ConnectPacket("b", True, 0), Disconnect())  # a clean session makes room
+    assert opened(broker, -6, ConnectPacket("c", False, 0)) == [Send(-6, encode(Connected(False)))]
+
+
+def test_a_client_that_is_refused_comes_again() -> None:
+    client = Client("c", ADDRESS, 20)
+    client.open(0)
+    client.on_stream(Opened(1, ADDRESS), 0)
+    client.publish("f/1", b"x", 0)
+    client.on_stream(Received(1, encode(Connected(False, UNAVAILABLE))), 0)
+    client.on_stream(Closed(1, "ended"), 0)
+    client.wake(SECOND)
+    assert client.actions[-1] == Connect(2, ADDRESS)
+    assert client.waiting == 1
+
+
+def test_streams_without_a_session_are_bounded_in_number_and_time() -> None:
+    broker = Broker(20, Bounds(sessions=2))
+    for stream in (-1, -2):
+        opened(broker, stream)
+    assert opened(broker, -3) == [Close(-3, abort=True)]
+    assert broker.streams == 2
+    broker.on_stream(Received(-1, encode(ConnectPacket("a", False, 0))), 0)
+    assert opened(broker, -4) == []
+    assert broker.next_deadline() == 10 * SECOND
+    broker.wake(10 * SECOND)
+    assert broker.streams == 1
+    assert broker.counters == {"too many streams": 1, "silence": 2}
+    assert broker.next_deadline() is None
+
+
+@pytest.mark.parametrize("is_away", [False, True])
+def test_a_session_that_would_hold_too_much_ends_and_begins_anew(is_away: bool) -> None:
+    wire = Wire(inflight=1)
+    wire.broker = Broker(1, Bounds(session_bytes=1000))
+    author, reader = wire.client("author"), wire.client("reader")
+    reader.subscribe(["f/1"], wire.now)
+    wire.run()
+    if is_away:
+        wire.break_off("reader")
+    else:
+        wire.cut.add("reader")  # it acknowledges nothing
+    for number in range(9):
+        author.publish("f/1", bytes(40) + bytes((number,)), wire.now)
+        wire.run()
+        assert wire.broker.state()[0] <= 1 + 8  # of 67 bytes and 108
+    for number in range(9):
+        author.publish("f/1", bytes(40) + bytes((number,)), wire.now)
+    wire.run()
+    assert wire.broker.counters == {"more state than a session may have": 1}
+    assert wire.broker.state() == (0, 0)
+    assert author.waiting == 0
+    wire.mend("reader")
+    assert reader.received[-1] == ("f/1", bytes(40) + bytes((8,)))
+
+
+def test_a_subscription_that_is_too_large_ends_its_session() -> None:
+    broker = Broker(20, Bounds(session_bytes=1000))
+    first = ConnectPacket("a", False, 0)
+    some = tuple((f"f/{number}", 1) for number in range(14))
+    opened(broker, -1, first, Subscribe(1, some), Subscribe(2, some))
+    assert broker.state()[0] == 14
+    broker.on_stream(Received(-1, encode(Subscribe(3, (("f/+", 1),)))), 0)
+    assert broker.actions[-1] == Close(-1, abort=True)
+    assert broker.state() == (0, 0)
+
+
+def test_what_is_acknowledged_is_taken_from_a_sessions_bytes() -> None:
+    wire = Wire()
+    wire.broker = Broker(20, Bounds(session_bytes=300))
+    author, reader = wire.client("author"), wire.client("reader")
+    reader.subscribe(["f/+"], wire.now)
+    for number in range(50):
+        author.publish(f"f/{number}", bytes(100), wire.now)
+        wire.run()
+    assert len(reader.received) == 50
+    assert not wire.broker.counters
+
+
+def test_who_would_have_too_much_retained_is_closed() -> None:
+    broker = Broker(20, Bounds(retained_bytes=500))
+    first = ConnectPacket("a", False, 0)
+    kept = [Publish(f"f/{number}", bytes(100), 1 + number, is_retained=True) for number in range(3)]
+    assert opened(broker, -1, first, *kept[:2])[-1] == Send(-1, encode(Published(2)))
+    broker.on_stream(Received(-1, encode(kept[2])), 0)
+    assert broker.actions[-1] == Close(-1, abort=True)  # and no PUBACK
+    assert broker.counters == {"more than may be retained": 1}
+    assert [*broker.retained] == ["f/0", "f/1"]
+    anew = [kept[1]._replace(payload=b"y"), kept[0]._replace(payload=b""), kept[2]]
+    opened(broker, -2, first, *anew)
+    assert [*broker.retained] == ["f/1", "f/2"]
+    assert broker.retained_bytes == 101
+
+
+BOUNDS = [
+    Bound(
+        "sessions",
+        line(Broker, "_connect", "len(self._sessions) >= self._bounds.sessions", "False"),
+        test_a_client_beyond_the_sessions_is_told_that_the_server_is_unavailable,
+    ),
+    Bound(
+        "streams without a session",
+        line(
+            Broker, "on_stream", "len(self._readers) - len(self._clients) >= self._bounds.sessions", "False"
+        ),
+        test_streams_without_a_session_are_bounded_in_number_and_time,
+    ),
+    Bound(
+        "time of a stream without a session",
+        line(Broker, "on_stream", "self._ends.set(stream, now + _FIRST_WITHIN)", "pass"),
+        test_streams_without_a_session_are_bounded_in_number_and_time,
+    ),
+    Bound(
+        "messages of a session",
+        line(Broker, "_deliver", "self._grow(name, _size(message.topic, message.payload))", "True"),
+        lambda: test_a_session_that_would_hold_too_much_ends_and_begins_anew(is_away=True),
+    ),
+    Bound(
+        "filters of a session",
+        line(Broker, "_grow", "session.size <= self._bounds.session_bytes", "True"),
+        test_a_subscription_that_is_too_large_ends_its_session,
+    ),
+    Bound(
+        "retained messages",
+        line(Broker, "_retain", "self._retained_size + added - freed > self._bounds.retained_bytes", "False"),
+        test_who_would_have_too_much_retained_is_closed,
+    ),
+]
+
+
+@pytest.mark.patches
+@pytest.mark.parametrize("bound", BOUNDS, ids=lambda bound: bound.name)
+def test_without_its_bound_a_test_fails(bound: Bound) -> None:
+    check(bound)

@@ -1,5 +1,6 @@
 """Studies: how claims are decided, what is run and what is kept, and the results that come with feednet."""
 
+import inspect
 import json
 import re
 import runpy
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 from scipy.stats import ttest_1samp
+from test_architecture import imported_modules, module_name, modules
 
 from testbed.cli.main import feednet
 from testbed.errors import UserError
@@ -206,6 +208,45 @@ def test_runs_are_checked(runs: dict[str, Any], said: str) -> None:
         study_of({"test": "mean", "above": 1}, runs={"few": runs})
 
 
+def test_a_study_of_few_seeds_says_why_itself_or_for_runs_of_its_own() -> None:
+    few = {**study_of({"test": "mean", "above": 1}).model_dump(exclude_unset=True, by_alias=True), "seeds": 3}
+    with pytest.raises(ValueError, match="`why` has to say why"):
+        StudySpec.model_validate(few)
+    study = StudySpec.model_validate(few | {"why": "no time"})
+    assert study.why_of("few") == "no time"
+    assert "- 3 seeds of `few`: no time" in table(study, BOTH, "x", "a-page")
+    own = {"few": {"scenario": "line", "layerings": ["poll"], "seeds": 2, "why": "slow"}}
+    assert StudySpec.model_validate(few | {"why": "no time", "runs": own}).why_of("few") == "slow"
+
+
+def test_the_order_of_keys_in_a_setting_makes_no_difference() -> None:
+    runs = {
+        "few": {"scenario": "line", "layerings": ["poll"], "sweep": {"loss": [0, 5], "items": [4]}},
+        "other": {"scenario": "line", "layerings": ["poll"], "sweep": {"items": [4], "loss": [0, 5]}},
+    }
+    row = Row("few", "poll", "loss=5, items=4", "latency_p50")
+    results = Results(
+        {
+            row: dict(enumerate(POLL)),
+            row._replace(runs="other", setting="items=4, loss=5"): dict(enumerate(LLI)),
+        },
+        {},
+    )
+
+    def made(at: dict[str, int]) -> tuple[str, list[Row], set[str]]:
+        against = {"test": "ratio", "above": 1, "at": at, "to_runs": "other"}
+        study = study_of(against, {"test": "mean", "above": 9, "at": at}, runs=runs)
+        rows = needed(study, study.claims)
+        keys = {cell.key for cell in planned(study, Path("study.toml"), 1, 2, rows)}
+        return table(study, results, "x", "a-page"), rows, keys
+
+    text, rows, keys = made({"loss": 5, "items": 4})
+    assert (text, rows, keys) == made({"items": 4, "loss": 5})
+    assert "| **holds** |" in text
+    assert {row.setting for row in rows} == {"loss=5, items=4", "items=4, loss=5"}
+    assert len(keys) == 2, "of two seeds: both runs are the same ones"
+
+
 def test_results_are_read_as_written(tmp_path: Path) -> None:
     made = Results(
         {Row("few", "poll", "loss=5, poll.window=4", "twice"): {3: 1 / 3, 5: 2e9}}, {"code": "a: b"}
@@ -385,21 +426,65 @@ def test_a_cell_is_known_by_all_that_decides_it(small: Path, monkeypatch: pytest
     )  # seeds 2 and 3, and 2 of the model
 
 
+@pytest.mark.parametrize(
+    ("place", "decides"),
+    [
+        ("forwarder/tables/pit.py", True),
+        ("topologies/networks/geant.conf", True),
+        ("analysis/packet_schema.py", True),
+        ("analysis/files.py", True),
+        ("analysis/a_new_room/module.py", True),
+        ("testbed/errors.py", True),
+        ("testbed/a_new_module.py", True),
+        ("analysis/report/run.py", False),
+        ("testbed/study/decide.py", False),
+        ("testbed/scenario/files/line.toml", False),  # counted where it is used
+        ("forwarder/__pycache__/pit.pyc", False),
+    ],
+)
 def test_the_version_of_code_is_that_of_what_is_measured(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    place: str, decides: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def version(text: str, place: str) -> str:
+    def version(text: str) -> str:
         (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / place).write_text(text)
         return provenance.code_version.__wrapped__()
 
     monkeypatch.setattr(provenance, "_ROOT", tmp_path)
-    first = version("a", "forwarder/tables/pit.py")
-    assert version("b", "forwarder/tables/pit.py") != first
-    assert version("a", "forwarder/tables/pit.py") == first
-    assert version("a", "testbed/scenario/files/line.toml") == first  # counted where it is used
-    assert version("a", "analysis/report/run.py") == first
-    assert version("a", "topologies/networks/geant.conf") != first
+    first = version("a")
+    assert (version("b") != first) == decides
+    assert version("a") == first
+
+
+PAGES_ARE_WRITTEN_BY = {
+    *(f"analysis/pipelines/{name}.py" for name in ("capture_page", "capture_summary", "captures", "compare")),
+    "analysis/pipelines/run.py",
+    "testbed/experiment/sweeps/sweep.py",
+}
+
+
+def test_what_counts_imports_nothing_that_does_not_but_to_write_pages() -> None:
+    """All modules, also those that functions import."""
+    known = {module_name(path): path for path in modules()}
+    counted = {
+        name
+        for name, path in known.items()
+        if name.partition(".")[0] in provenance._ROOMS and provenance.counts(str(path.relative_to(ROOT)))
+    }
+    assert len(counted) > 400
+    found = {
+        str(known[name].relative_to(ROOT))
+        for name in counted
+        if {*imported_modules(known[name], {*known})} - counted
+    }
+    assert found == PAGES_ARE_WRITTEN_BY
+
+
+def test_a_model_is_known_by_its_whole_module(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    study, path = load(str(small))
+    first = {cell.key for cell in planned(study, path, 1)}
+    monkeypatch.setattr(inspect, "getsource", lambda module: f"another {module.__name__}")
+    assert len(first - {cell.key for cell in planned(study, path, 1)}) == 2
 
 
 def test_one_claim_is_made_again_with_other_seeds(small: Path, tmp_path: Path) -> None:
@@ -463,7 +548,7 @@ def test_the_results_of_the_library_are_whole(name: str) -> None:
         for each in decide(study, results, key).found:
             assert each.effect is not None, f"{key}: {each.expected.says}: {each.why}"
             enough = study.seeds_of(each.expected.runs)
-            assert each.effect.n == enough >= ENOUGH or study.runs[each.expected.runs].why, key
+            assert each.effect.n == enough >= ENOUGH or study.why_of(each.expected.runs), key
         assert (ROOT / "docs" / f"{claim.page}.md").exists()
 
 

@@ -14,7 +14,7 @@ from analysis.errors import system_reason
 from analysis.files import partial_of
 from analysis.report.words.numbers import count_of
 from testbed.cli.runs import synopsis
-from testbed.errors import UserError
+from testbed.errors import UserError, exists_already
 from testbed.experiment import outlook
 from testbed.experiment.outlook import Outlook
 from testbed.experiment.platform import Platform
@@ -40,7 +40,7 @@ def print_run(
 ) -> None:
     """Print a run's description. Raises UserError if its directory exists already."""
     if os.path.lexists(directory):
-        raise UserError(f"{directory}: exists already; choose another --out or remove it")
+        raise exists_already(directory)
     _check_place(directory)
     _print_scenario(console, scenario, load)
     console.print(f"network   {platform.net} ({platform.reason})")

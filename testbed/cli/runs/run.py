@@ -15,7 +15,15 @@ from analysis.report.words.numbers import count_of
 from testbed.api.experiment import Experiment
 from testbed.cli import completion as completing
 from testbed.cli.console import console, result, timed
-from testbed.cli.options import MOST, Number, all_tables_option, engine_option, impairment_option, jobs_option
+from testbed.cli.options import (
+    MOST,
+    Number,
+    all_tables_option,
+    engine_option,
+    impairment_option,
+    jobs_option,
+    master_option,
+)
 from testbed.cli.progress import counted, staged
 from testbed.cli.runs.report import check_analysis, write_report
 from testbed.errors import UserError, shown
@@ -90,7 +98,7 @@ from testbed.scenario.overrides import ScenarioOptions
 )
 @click.option("--strategy-file", "strategy_files", multiple=True, help="Python file with more (repeatable).")
 @click.option("--out", type=click.Path(path_type=Path), help="Directory to make; default runs/SCENARIO-TIME.")
-@click.option("--master", help="Spark master; default local.")
+@master_option
 @engine_option
 @all_tables_option
 @click.option("--no-report", is_flag=True, help="Capture only; `feednet report` makes the report later.")
@@ -131,14 +139,13 @@ def _run_one(scenario: str, options: RunOptions) -> None:
     chosen, load = experiment.scenario, experiment.workload
     seconds = experiment.duration_s
     platform = options.platform()
-    if not options.no_report and not options.dry_run:
-        check_analysis(options.engine, options.master, "; or run with --no-report")
     directory = options.directory(chosen)
     if options.dry_run:
         from testbed.cli.runs.dry_run import print_run
 
         print_run(console, chosen, load, platform, directory, not options.no_report)
         return
+    engine = _checked_engine(options)
     _print_begin(chosen, load, options, platform, directory)
     width = max(map(len, chosen.layerings))
     count = len(chosen.layerings)
@@ -160,10 +167,8 @@ def _run_one(scenario: str, options: RunOptions) -> None:
             ),
             advance=stage.advance,
         )
-    if options.no_report:
-        console.print(f"captures  {directory}")
-    else:
-        write_report(directory, options.master, options.engine, options.all_tables)
+    if not _ends_with_captures(options, directory):
+        write_report(directory, options.master, engine, options.all_tables)
 
 
 def _print_begin(
@@ -203,9 +208,7 @@ def _run_many(scenario: str, options: RunOptions) -> None:
         code.admit(*scenarios.read(scenario))
     for job in planned if chosen.strategy_files else ():
         code.load(job.checked())
-    engine = "spark" if options.on_spark else options.engine  # its session exists then
-    if options.on_spark or not options.no_report:
-        check_analysis(engine, options.master, "" if options.on_spark else "; or run with --no-report")
+    engine = _checked_engine(options)
     where = "as one Spark job" if options.on_spark else f"{min(options.workers, len(planned))} at a time"
     where = "in Mininet, one after the other" if platform.net == "mininet" else f"in the emulator, {where}"
     with opened(planned, directory, platform.net) as left, counted(console, "sweep") as show:
@@ -221,14 +224,28 @@ def _run_many(scenario: str, options: RunOptions) -> None:
         elif left:
             sweeping.emulate_all(left, directory, options.workers, show)
         console.print(timed(f"ran       {count_of(len(left), 'run')}", time.monotonic() - since))
-        if options.no_report:
-            console.print(f"captures  {directory}")
+        if _ends_with_captures(options, directory):
             return
         since = time.monotonic()
         command = shlex.join(["feednet", *sys.argv[1:]])
         page = sweeping.measure(planned, directory, command, options.master, engine, show)
         console.print(timed("analysis  measuring", time.monotonic() - since))
     result("page", str(page))
+
+
+def _checked_engine(options: RunOptions) -> str:
+    """Return the engine of the analysis; raise UserError before the run if it cannot start."""
+    engine = "spark" if options.on_spark else options.engine  # its session exists then
+    if options.on_spark or not options.no_report:
+        check_analysis(engine, options.master, "" if options.on_spark else "; or run with --no-report")
+    return engine
+
+
+def _ends_with_captures(options: RunOptions, directory: Path) -> bool:
+    """Say where captures are, if that is all that is wanted; return whether it is."""
+    if options.no_report:
+        console.print(f"captures  {directory}")
+    return options.no_report
 
 
 _HOW = {each.name for each in fields(RunOptions)} - {each.name for each in fields(ScenarioOptions)}

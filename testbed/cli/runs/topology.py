@@ -12,7 +12,7 @@ from base.files import write_whole
 from ssb.tiny.entry import PACKET
 from ssb.tiny.node import CHECKSUM
 from testbed.cli.completion import network
-from testbed.errors import UserError, as_user_error, shown
+from testbed.errors import UserError, as_user_error, exists_already, shown
 from testbed.scenario import reader as scenarios
 from topologies import library
 from topologies.conf import conf_text, read_conf
@@ -32,7 +32,7 @@ def topology(source: str, out: Path | None) -> None:
     NETWORK is a network of the library (`feednet list`), a Mini-NDN or GraphML file, or a scenario.
     """
     if out is not None and out.exists():
-        raise UserError(f"{shown(str(out))}: exists already; choose another --out or remove it")
+        raise exists_already(out)
     with as_user_error(TopologyError):
         found = _find(source)
         text = None if out is None else _text(found, out)

@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from analysis.errors import system_reason
 from analysis.files import locked, partial_of
-from testbed.errors import UserError
-from testbed.experiment.files import MANIFEST, SCENARIO
+from testbed.errors import UserError, exists_already
+from testbed.experiment.files import MANIFEST, SCENARIO, writing_out
 from testbed.experiment.platform import Net
 from testbed.scenario import reader as scenarios
 from testbed.scenario.model import Scenario
@@ -67,9 +66,9 @@ def opened(jobs: Sequence[Job], directory: Path, net: Net) -> Iterator[list[Job]
     """
     is_new = not os.path.lexists(directory)
     if not is_new and not any((directory / job.place).parent.is_dir() for job in jobs):
-        raise UserError(f"{directory}: exists already; choose another --out or remove it")
+        raise exists_already(directory)
     try:
-        with locked(directory):
+        with writing_out(), locked(directory):
             try:
                 yield [job for job in jobs if not _is_done(job, directory / job.place, net)]
             finally:
@@ -77,8 +76,6 @@ def opened(jobs: Sequence[Job], directory: Path, net: Net) -> Iterator[list[Job]
                     shutil.rmtree(partial_of(directory / job.place), ignore_errors=True)
                     with suppress(OSError):  # not empty
                         (directory / job.place).parent.rmdir()
-    except OSError as error:
-        raise UserError(f"{system_reason(error)}; or choose another --out") from error
     finally:
         if is_new:
             with suppress(OSError):  # not empty

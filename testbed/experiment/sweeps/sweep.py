@@ -25,7 +25,7 @@ from testbed.experiment import run as running
 from testbed.experiment.options import RunOptions
 from testbed.experiment.platform import Platform
 from testbed.experiment.sweeps.directory import Job, place_of
-from testbed.experiment.workers import unless_killed, work_off, work_off_on_spark
+from testbed.experiment.workers import resumable, work_off_on_spark
 from testbed.layerings.registry import LAYERINGS
 from testbed.scenario import reader as scenarios
 from testbed.scenario import workload
@@ -90,10 +90,9 @@ def plan(scenario: str, options: RunOptions, words: Sequence[str]) -> list[Job]:
     axes = [parse_axis(text) for text in options.sweeps]
     if len({axis.key for axis in axes}) != len(axes):
         raise UserError("--sweep: a key is there twice")
-    if any(axis.key == "seed" for axis in axes) and options.seed is not None:
-        raise UserError(f"--seed {options.seed}: the sweep names the seeds itself; leave one of them out")
-    if options.repeat > 1 and any(axis.key == "seed" for axis in axes):
-        raise UserError("--repeat: the sweep names the seeds itself; leave one of them out")
+    other = f"--seed {options.seed}" if options.seed is not None else "--repeat" * (options.repeat > 1)
+    if other and any(axis.key == "seed" for axis in axes):
+        raise UserError(f"{other}: the sweep names the seeds itself; leave one of them out")
     total = options.repeat * prod(len(axis.values) for axis in axes)
     if total > MOST_RUNS:
         raise UserError(f"--sweep: that is {total} runs; at most {MOST_RUNS} make a sweep")
@@ -133,11 +132,7 @@ def _run(job: Job, directory: Path, platform: Platform, tell: Callable[[str], No
 def emulate_all(jobs: Sequence[Job], directory: Path, workers: int, progress: Progress) -> None:
     """Run all jobs on this machine's cores; raise UserError. Must be called from the main thread."""
     work = partial(emulate, directory=directory)
-    remedy = "give the same command again, with the same --out and fewer --jobs, and it goes on"
-    with (
-        unless_killed("the sweep", remedy),
-        closing(work_off(work, jobs, min(workers, len(jobs)))) as places,
-    ):
+    with closing(resumable("the sweep", work, jobs, workers)) as places:
         for done, place in enumerate(places, start=1):
             progress(done, len(jobs), place)
 

@@ -18,12 +18,19 @@ from ssb.mqtt.topics import split_topic, topic_of
 from ssb.store.memory import MemoryFeeds
 from ssb.work import WORK
 from testbed.errors import UserError
-from testbed.layerings.nodes.node import Context, Node, Parameters, Process, SimpleLayering, StateSize
+from testbed.layerings.nodes.node import (
+    MOSQUITTO,
+    Context,
+    Node,
+    Parameters,
+    Process,
+    SimpleLayering,
+    StateSize,
+)
 from testbed.layerings.nodes.peer_role import Publication, RoleNode
 from testbed.layerings.nodes.workload import Feature
 from topologies.model import Topology
 
-MOSQUITTO: Final = "mosquitto"
 _MOST_EARLY: Final = 1 << 16
 """Messages that may wait for earlier ones: a broker sends retained ones in any order."""
 STREAM_BYTES: Final = 40

@@ -18,6 +18,8 @@ from topologies.routing import BY_DELAY, Routing
 
 SSB_SERVER: Final = "ssb-server"
 """The stock Scuttlebutt peer."""
+MOSQUITTO: Final = "mosquitto"
+"""Debian's broker of MQTT."""
 
 
 class Parameters(BaseModel):

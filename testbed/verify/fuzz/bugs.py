@@ -157,6 +157,20 @@ BUGS = {
     "a record taken for another id's": Bug(
         "mapping", "ssb_over_ndn.mapping.record", "Ledger.add", "record.author != author", "False"
     ),
+    "a topic with U+0000": Bug("mqtt", "ssb.mqtt.packets", "_Fields.text", 'if "\\0" in text:', "if False:"),
+    "a session that holds any amount": Bug(
+        "mqtt", "ssb.mqtt.broker", "Broker._grow", "session.size <= self._bounds.session_bytes", "True"
+    ),
+    "more sessions than there may be": Bug(
+        "mqtt",
+        "ssb.mqtt.broker",
+        "Broker._connect",
+        "not is_known and len(self._sessions) >= self._bounds.sessions",
+        "False",
+    ),
+    "subscriptions that outlive their session": Bug(
+        "mqtt", "ssb.mqtt.broker", "Broker._drop", "for each in session.filters:", "for each in ():"
+    ),
     "a change before it is authorised": Bug(
         "management",
         "forwarder.management.manager",

@@ -79,6 +79,7 @@ class _Targets(Mapping[str, Target]):
             "ssb": partial(_program, "ssb"),
             "tiny": partial(_program, "tiny"),
             "mapping": partial(_program, "mapping"),
+            "mqtt": partial(_program, "mqtt"),
             "captures": _captures,
         }
     )
