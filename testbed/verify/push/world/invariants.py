@@ -138,7 +138,8 @@ class Grants:
             grants = [grant for grant in grants if grant.classic]
         else:
             ours = [grant for grant in grants if not grant.classic]
-            if not (ours and ours[-1].is_duplicated_by(frame, now)):
+            is_duplicate = ours and ours[-1].is_duplicated_by(frame, now)
+            if not is_duplicate or self._may_have_sent:  # what it duplicates may just have been used up
                 still_open = [grant for grant in ours if grant.is_open]
                 first = min([frame.seq, *(grant.limit + 1 for grant in still_open)])
                 new = _grant(frame, first, frame.seq + frame.credit - 1, now, classic=False)

@@ -64,7 +64,7 @@ class Sources:
         self._broken: dict[Key, int] = {}  # since when, ns, in that order
         self.beginnings = 0
         self._begun: dict[tuple[str, bytes | None], int] = {}  # by node, and by feed's reference
-        self._held: dict[Key, tuple[FeedEntry, Evidence | None]] = {}
+        self._held: dict[Key, tuple[FeedEntry | None, Evidence | None]] = {}
         # The newest offer of evidence, and the one heard last, by node, neighbour and reference.
         self._offers: dict[tuple[str, str, bytes], int] = {}
         self._latest: dict[tuple[str, str, bytes], int] = {}
@@ -108,6 +108,19 @@ class Sources:
             del seen[feed]
             self._end(node, feed, now)
         self._check_age(now)
+
+    def saw(self, node: str, now: int) -> None:
+        """Take note of a node's evidence within a turn: an entry may end before the turn does, or the frame."""
+        feeds = self._places[node].host.forwarder.feeds
+        if feeds is None:
+            return
+        for entry in feeds:
+            self._check_evidence(node, entry, now)
+        for feed, memory in feeds.remembered():
+            before, best = self._held.get((node, feed), (None, None))
+            if memory.evidence is not None and memory.evidence.beats(best):
+                self._held[node, feed] = before, memory.evidence
+                self._ended[node, feed] = now
 
     def changed(self, now: int) -> None:
         """Handle a change of links, processes or devices of the network."""

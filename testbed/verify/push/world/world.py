@@ -226,6 +226,7 @@ class World:
         self._grants.turn_begins()
         for receive in waiting:
             receive()
+            self._sources.saw(place.name, self.now)
             self._grants.may_have_sent()
 
     def _end_turn(self, place: NodePlace) -> None:
