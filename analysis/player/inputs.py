@@ -95,8 +95,8 @@ class Inputs:
                     raise AnalysisError(f"{path}:{number}: no JSON: run it again") from None
 
     def said(self, name: str) -> str:
-        """Return a packet's name with its feed's short name."""
-        feed = name
+        """Return a packet's name, and the flags after it, with its feed's short name."""
+        feed = name.partition(" ")[0]
         while feed and feed not in self.labels:
             feed = feed.rpartition("/")[0]
         return self.labels[feed] + name[len(feed) :] if feed else name

@@ -41,6 +41,16 @@ def write_player(directory: Path | str, layerings: Sequence[str] = ()) -> Path:
 
     Raises AnalysisError, with one line.
     """
+    path = Path(directory) / "player.html"
+    write_whole(path, player(directory, layerings))
+    return path
+
+
+def player(directory: Path | str, layerings: Sequence[str] = (), *, is_inline: bool = False) -> str:
+    """Return the page of an analysed run, of all its layerings or some.
+
+    `is_inline`: in a page of others, from where links lead nowhere. Raises AnalysisError, with one line.
+    """
     run = Run(Path(directory))
     chosen = [name for name in run.manifest.layerings if not layerings or name in layerings]
     for name in layerings:
@@ -52,13 +62,10 @@ def write_player(directory: Path | str, layerings: Sequence[str] = ()) -> Path:
         raise AnalysisError(
             f"{directory}: about {frames} packets, and a page holds {MOST_PACKETS}: choose with --layering"
         )
-    path = run.directory / "player.html"
-    write_whole(path, render(run, chosen))
-    return path
+    return _render(run, chosen, is_inline)
 
 
-def render(run: Run, layerings: Sequence[str]) -> str:
-    """Return the page."""
+def _render(run: Run, layerings: Sequence[str], is_inline: bool) -> str:
     drawing = draw(run.manifest)
     windows: list[tuple[str, str]] = []
     specs = {}
@@ -101,6 +108,7 @@ def render(run: Run, layerings: Sequence[str]) -> str:
         node_names=given.nodes[: len(run.manifest.topology.nodes)],
         feeds=data["feeds"],
         windows=windows,
+        is_inline=is_inline,
     )
 
 

@@ -98,7 +98,7 @@ async function packetPanel(packet, goTo) {
 }
 
 function cellText(column, value) {
-  if (column === "expires") return value < 0 ? "never" : seconds(value);
+  if (column === "expires") return value < 0 ? "never" : `${(value / 1e9).toFixed(3)}\u00a0s`;
   return value === null ? "–" : String(value);
 }
 

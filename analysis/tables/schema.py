@@ -289,6 +289,18 @@ TABLES = (
     CONNECTIONS,
 )
 
+
+def column_of(table: str, name: str) -> Column | None:
+    """Return a table's column; None if it is not explained here."""
+    return _EXPLAINED.get((table, name))
+
+
+_EXPLAINED = {
+    (table.name, column.name): column
+    for table in (*TABLES, *map(of_protocol, framed()))
+    for column in table.columns
+}
+
 _HEAD = """# Tables
 
 `feednet analyze CAPTURE...` writes a directory of plain Parquet for each stage, `packets` by run, node and

@@ -42,5 +42,5 @@ print("s to catch up:", {layering: round(seconds, 3) for layering, seconds in re
 # What was measured: the comparison of the report, and any table of docs/tables.md, as pandas or as Arrow.
 
 # %%
-print(results.comparison().loc[["delivered", "latency_p50", "bytes_per_item"]].round(1))
+print(results.comparison().loc[["delivered", "latency_p50", "bytes_per_item"]].round(1).to_string())
 print(results.arrow("recovery").num_rows, "rows of recovery; the report is", results.report)

@@ -6,6 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, Self
 
+from testbed.api.notebook import bars
 from testbed.api.results import Results
 from testbed.experiment import code
 from testbed.experiment import run as running
@@ -122,8 +123,8 @@ class Experiment:
         is_held: bool = False,
         is_trusted: bool = False,
         jobs: int = 1,
-        progress: Callable[[str], None] = lambda _: None,
-        advance: Callable[[str, float], None] = lambda *_: None,
+        progress: Callable[[str], None] | None = None,
+        advance: Callable[[str, float], None] | None = None,
     ) -> Results:
         """Run all layerings into a new directory, by default runs/NAME-TIME; raise UserError.
 
@@ -136,24 +137,26 @@ class Experiment:
         emulator, `jobs` layerings go side by side, each in a process. On Linux that is a copy of this one, if
         this one has no other threads; else it is a new one, which imports the calling script. So the script
         must do its work under `if __name__ == "__main__":`. `progress` receives each layering at its start,
-        `advance` the layering and its share done, from 0 to 1; in Mininet 1 only, at its end.
+        `advance` the layering and its share done, from 0 to 1; in Mininet 1 only, at its end. Without them a
+        notebook shows bars.
         """
         options = RunOptions(net=net, impairment=impairment, dilation=dilation, hold=is_held)
         if not is_trusted:
             code.admit(self._read, self._path)
         platform = options.platform()
         place = self.directory() if directory is None else Path(directory)
-        running.run(
-            self.scenario,
-            self.workload,
-            platform,
-            place,
-            command=command,
-            script=script,
-            jobs=jobs,
-            progress=progress,
-            advance=advance,
-        )
+        with bars(", ".join(self.scenario.layerings)) as shown:
+            running.run(
+                self.scenario,
+                self.workload,
+                platform,
+                place,
+                command=command,
+                script=script,
+                jobs=jobs,
+                progress=progress or shown.begin,
+                advance=advance or shown.advance,
+            )
         return Results(place)
 
 

@@ -57,7 +57,8 @@ def page(lab: Lab) -> str:
         for part in lab.parts
     )
     template = Template((files("testbed.labs") / "page.html").read_text(encoding="utf-8"))
-    return template.substitute(title=escape(lab.title), name=lab.name, body=markdown(text))
+    body = str(markdown(text)).replace("<pre>", '<pre tabindex="0">')  # scrolled by keys, too
+    return template.substitute(title=escape(lab.title), name=lab.name, body=body)
 
 
 def _listed(part: Part) -> str:

@@ -2,13 +2,13 @@
 
 import json
 import random
-from bisect import bisect_right
-from collections import defaultdict
+from collections import Counter
 
 import pyarrow.parquet as pq
 import pytest
 from browser import CHROMIUM, Browser
 from click.testing import CliRunner
+from player_checker import Truth, compared, flat
 from short_runs import ROUGH, emulate
 from stock_peer import node_modules
 from test_report_browser import RULES
@@ -24,7 +24,7 @@ from testbed.cli.main import feednet
 
 in_browser = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here")
 
-INSTANTS = 60
+INSTANTS = 100
 """Random instants of each layering at which all nodes are compared."""
 
 CASES = {
@@ -34,22 +34,38 @@ CASES = {
     "two-isps": {"items": 24, "layerings": ("tiny-isp", "ssb")},
 }
 
+MORE = {
+    "failover": {"items": 70, "layerings": ("poll", "lli")},
+    "fork": {"items": 100, "layerings": ("poll", "lli")},
+    "late-join": {"items": 60, "layerings": ("persistent", "lli")},
+    "mobile": {"items": 60, "layerings": ("poll",)},
+    "many-feeds": {"items": 40, "layerings": ("notify", "lli")},
+    "social": {"items": 24, "layerings": ("ssb",)},
+}
+"""Further runs, for states alone."""
+
+
+class Runs(dict):
+    """Runs that are analysed, with all tables, and their players, in many small windows; by name."""
+
+    def __init__(self, directory):
+        self._directory = directory
+
+    def __missing__(self, name):
+        rough = self._directory / "rough.toml"
+        rough.write_text(ROUGH)
+        scenario = str(rough) if name == "rough" else name
+        self[name] = run = emulate(self._directory / name, scenario, **(CASES | MORE)[name])
+        analyze(run.directory, engine="sail", all_tables=True)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(player_page, "WINDOW", 150)
+            write_player(run.directory)
+        return run
+
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """Runs that are analysed, with all tables, and their players, in many small windows."""
-    directory = tmp_path_factory.mktemp("runs")
-    (directory / "rough.toml").write_text(ROUGH)
-    found = {}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(player_page, "WINDOW", 150)
-        for name, options in CASES.items():
-            scenario = str(directory / "rough.toml") if name == "rough" else name
-            run = emulate(directory / name, scenario, **options)
-            analyze(run.directory, engine="sail", all_tables=True)
-            write_player(run.directory)
-            found[name] = run
-    return found
+    return Runs(tmp_path_factory.mktemp("runs"))
 
 
 @pytest.fixture
@@ -69,7 +85,7 @@ for (const layering of player.layerings) {
   found[layering.name] = [];
   for (const time of ASKED[layering.name]) {
     await layering.need(time);
-    const nodes = page.data.nodes.map((node) => [node, layering.state(node, time).rows
+    const nodes = ["", ...page.data.nodes].map((node) => [node, layering.state(node, time).rows
       .filter(({ value }) => value !== null).map(({ table, key, value }) => [table, key, value])]);
     found[layering.name].push([time, Object.fromEntries(nodes)]);
   }
@@ -83,24 +99,6 @@ def shown(browser, run, instants):
     return browser.probe(page_of(run), STATES.replace("ASKED", f"({json.dumps(instants)})"))
 
 
-def rows_of(run, name, layering):
-    path = run.tables / f"{name}.parquet" / f"layering={layering}"
-    return pq.read_table(path, partitioning=None).to_pylist() if path.exists() else []
-
-
-def at(rows, time):
-    """Return the last of some rows, in order of time, that is not after a time."""
-    place = bisect_right([row["time"] for row in rows], time)
-    return rows[place - 1] if place else None
-
-
-def by_place(rows, *names):
-    found = defaultdict(list)
-    for row in sorted(rows, key=lambda row: row["time"]):
-        found[tuple(row[name] for name in names)].append(row)
-    return found
-
-
 def random_instants(run, count=INSTANTS):
     draw = random.Random(run.manifest.seed)
     return {
@@ -109,40 +107,65 @@ def random_instants(run, count=INSTANTS):
     }
 
 
-def check_pit(rows, wanted):
-    """Compare the rows of a node's PIT, and their sums, with its reconstructed occupancy."""
-    state = [wanted[name] if wanted else 0 for name in ("entries", "bytes", "ranges", "credit")]
-    [total] = [value for table, _, value in rows if table == "total"] or [[0, 0, 0, 0]]
-    assert total == state
-    ranges = [value for table, _, value in rows if table == "downstream"]
-    feeds = {key.split("\t")[0] for table, key, _ in rows if table in ("downstream", "upstream")}
-    interests = sum(table == "interest" for table, _, _ in rows)
-    assert [interests + len(feeds), len(ranges), sum(row[2] for row in ranges)] == [
-        state[k] for k in (0, 2, 3)
-    ]
+TABLES = {
+    "fanout": {"total", "interest", "downstream", "upstream", "feed", "route", "counter"},
+    "rough": {"total", "interest", "downstream", "upstream", "feed", "route", "counter", "link"},
+    "cut-tree": {"session", "connection", "feed", "counter", "link"},
+    "two-isps": {"contract", "connection", "feed", "counter"},
+}
+"""Tables that a run shows something in."""
 
 
 @in_browser
 @pytest.mark.spark
-@pytest.mark.parametrize("name", CASES)
-def test_states_at_random_instants_are_those_of_the_tables(browser, runs, name):
-    run = runs[name]
+@pytest.mark.parametrize("name", [*CASES, *(pytest.param(name, marks=pytest.mark.slow) for name in MORE)])
+def test_states_at_random_instants_are_those_of_the_files(browser, runs, name):
+    run, counts = runs[name], Counter()
     for layering, moments in shown(browser, run, random_instants(run)).items():
-        start = run.manifest.runs[layering].start_ns
-        occupancy = by_place(rows_of(run, "pit_occupancy", layering), "node")
-        progress = by_place(rows_of(run, "feed_progress", layering), "node", "feed")
-        labels = {feed.feed: feed.publisher for feed in run.manifest.workload.feeds}
-        compared = 0
-        for time, nodes in moments:
-            for node, rows in nodes.items():
-                check_pit(rows, at(occupancy[node,], start + time))
-                clocks = {key: value for table, key, value in rows if table == "feed"}
-                for (place, feed), seen in progress.items():
-                    last = at(seen, start + time)
-                    if place == node and last is not None and last["how"] == "arrived":
-                        compared += 1
-                        assert clocks[labels[feed]][:2] == [last["newest"], last["missing"]]
-        assert compared or not progress
+        counted, wrong = compared(Truth(run, layering), moments)
+        assert wrong == [], layering
+        counts += counted
+    print(name, dict(counts))
+    assert counts.keys() >= TABLES.get(name, set())
+
+
+@in_browser
+@pytest.mark.spark
+def test_a_state_that_is_wrong_is_found(browser, runs):
+    """In each table one value is changed, one row is taken away."""
+    met = set()
+    for name, layering in (("rough", "lli-selective"), ("rough", "persistent"), ("cut-tree", "ebt")):
+        truth, moments = (
+            Truth(runs[name], layering),
+            shown(browser, runs[name], random_instants(runs[name], 20)),
+        )
+        rows = [
+            (k, node, at)
+            for k, (_, own) in enumerate(moments[layering])
+            for node in own
+            for at in range(len(own[node]))
+        ]
+        for k, node, at in rows:
+            table, key, value = moments[layering][k][1][node][at]
+            if table in met or table == "link" or not any(value):
+                continue
+            met.add(table)
+            for changed in ([[table, key, [*value[:-1], "another"]]], []):
+                time, own = moments[layering][k]
+                other = own | {node: [*own[node][:at], *changed, *own[node][at + 1 :]]}
+                wrong = compared(truth, [(time, other)])[1]
+                assert len(wrong) == (table != "route" or bool(changed)), (table, wrong)
+    assert met >= {
+        "total",
+        "interest",
+        "downstream",
+        "upstream",
+        "feed",
+        "route",
+        "counter",
+        "session",
+        "connection",
+    }
 
 
 @in_browser
@@ -175,42 +198,6 @@ def test_states_at_samples_are_what_the_nodes_counted(browser, runs, name):
                     [total] = [value for table, _, value in rows if table == "total"] or [[0, 0, 0, 0]]
                     ours = [held["entries"], held["bytes"], line["pit_ranges"], line["pit_credit"]]
                     assert total == ours, (layering, node, time)
-
-
-def flat(line, before=()):
-    """Yield the names and values of a line of counters.jsonl, as the page has them."""
-    for name, value in line.items():
-        path = (*before, name)
-        if isinstance(value, dict):
-            yield from flat(value, path)
-        elif path not in (("time",), ("node",)):
-            yield " ".join(path).replace("_", " "), len(value) if isinstance(value, list) else value
-
-
-@in_browser
-@pytest.mark.spark
-def test_the_modes_of_ebt_are_those_of_the_last_notes(browser, runs):
-    run = runs["cut-tree"]
-    ends = rows_of(run, "connections", "ebt")
-    node_of = {row["src" if row["direction"] == "out" else "dst"]: row["node"] for row in ends}
-    notes = [
-        row | {"peer": node_of[row["dst"]]}
-        for row in rows_of(run, "ssb", "ebt")
-        if row["eager"] is not None and row["direction"] == "out" and node_of[row["src"]] == row["node"]
-    ]
-    of_peers = by_place(sorted(notes, key=lambda row: row["note"]), "node", "peer")
-    compared = 0
-    for time, nodes in shown(browser, run, random_instants(run))["ebt"]:
-        rows = {
-            (n, key): value for n, own in nodes.items() for table, key, value in own if table == "session"
-        }
-        for place, sent in of_peers.items():
-            last = at(sent, run.manifest.runs["ebt"].start_ns + time)
-            assert (last is None) == (place not in rows)
-            if last is not None and rows[place] != [0, 0]:  # nor once the connection is closed
-                compared += 1
-                assert rows[place] == [last["eager"], last["lazy"]]
-    assert compared
 
 
 STORY = """

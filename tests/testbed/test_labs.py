@@ -131,6 +131,7 @@ def test_a_notebook_has_all_that_the_lab_has(name: str) -> None:
     assert "```" not in prose
     assert page.count("<details>") == page.count("</details>") == prose.count("<details>") >= 1
     assert not re.search(r"(src|href)=", page)
+    assert page.count("<pre") == page.count('<pre tabindex="0">') > len(chosen.cells)
     assert 2 <= len(chosen.questions) <= 5
 
 
