@@ -7,6 +7,8 @@ import subprocess
 from functools import cache
 from pathlib import Path
 
+from base import plugins
+
 _HERE = Path(__file__).resolve()
 _ROOT = _HERE.parents[2]
 
@@ -46,7 +48,8 @@ def _git(*arguments: str) -> str | None:
 
 @cache
 def code_version() -> str:
-    """Return the SHA-256, in hexadecimal, of all files of the rooms whose code decides what a run measures.
+    """Return the SHA-256, in hexadecimal, of all files of the rooms whose code decides what a run measures,
+    and of what other distributions add.
 
     It stays the same where only words of reports, commands or documents change.
     """
@@ -56,6 +59,8 @@ def code_version() -> str:
             name = path.relative_to(_ROOT).as_posix()
             if path.is_file() and "__pycache__" not in path.parts and not name.startswith(_NOT_CODE):
                 digest.update(f"{name}\0".encode() + hashlib.sha256(path.read_bytes()).digest())
+    for source in plugins.sources():
+        digest.update(hashlib.sha256(source).digest())
     return digest.hexdigest()
 
 
