@@ -1,4 +1,4 @@
-"""`feednet new`: what it writes installs, is found by feednet, passes its own test, and fails it if broken."""
+"""`feednet new`: what it writes installs, is found by feednet, and has a test that passes, or finds a bug."""
 
 import os
 import re

@@ -12,11 +12,10 @@ import click
 
 from base.files import write_whole
 from base.plugins import GROUPS, installed
-from testbed import templates
 from testbed.errors import UserError, shown
 from testbed.scenario.reader import STARTING_FILE
 
-_TEMPLATES = Path(templates.__file__).parent
+_TEMPLATES = Path(__file__).parents[2] / "templates"
 _NAME = re.compile(r"[a-z][a-z0-9]*([-_][a-z0-9]+)*", re.ASCII)
 _LONGEST = 40
 
