@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import metadata
 
+from base.plugins import PluginError
 from captures.formats.pcapng import CaptureError
 
 _TRACEBACK = "Traceback (most recent call last)"
@@ -83,7 +84,7 @@ def one_line_errors() -> Iterator[None]:
 
     try:
         yield
-    except CaptureError as error:
+    except (CaptureError, PluginError) as error:
         raise AnalysisError(str(error)) from error
     except OSError as error:
         raise AnalysisError(system_reason(error)) from error

@@ -1,4 +1,8 @@
-"""Bases of applications with a queue of packets, and of endpoints and applications without deadlines."""
+"""Bases of applications with a queue of packets, of endpoints and applications without deadlines, and of what
+is closed in the end.
+"""
+
+from typing import Self
 
 from base.endpoint import Address
 
@@ -52,3 +56,16 @@ class PassiveApplication(Outputs):
 
     def wake(self, now: int) -> None:
         """See Application."""
+
+
+class Closing:
+    """An object that the end of a `with` block closes."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Release what it holds."""

@@ -61,6 +61,7 @@ TESTBED = layered(
         "verify/mapping",
         "verify/tiny",
         "labs",
+        "templates",
         "cli",
         "verify/soak",
         "verify/fuzz/subjects",

@@ -25,7 +25,9 @@ from forwarder.daemon.config import load as load_config
 from forwarder.daemon.daemon import Daemon
 from forwarder.daemon.plan import prepare
 from testbed.cli.main import feednet
+from testbed.layerings.registry import LAYERINGS
 from testbed.scenario.reader import BUILT_IN
+from testbed.templates.layering import layering
 
 Block = tuple[str, str]
 """A document's name, and the first lines of a block in it."""
@@ -65,7 +67,6 @@ ELSEWHERE = {
     ("captures.md", "from feednet.streams"): "tests/analysis/test_captures_page.py",
     ("strategies.md", '"""equal-cost'): "tests/strategies/test_tutorial.py",
     ("strategies.md", "import json"): "tests/strategies/test_tutorial.py",
-    ("strategies.md", "from random import Random"): "tests/strategies/test_tutorial.py",
     ("strategies.md", 'title = "Two ways of 1 Mbit/s'): "tests/strategies/test_tutorial.py",
     ("scenarios.md", 'title = "A gateway'): "tests/testbed/test_scenario.py",
     ("experiments.md", 'title = "Does controlled push'): "tests/testbed/test_studies.py",
@@ -204,6 +205,7 @@ def test_a_command_finds_all_that_it_names(
     """Runs are planned, in the emulator: a machine may have no Mininet. Those of FROM_EMPTY are run
     by tests/test_commands_of_documents.py."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(LAYERINGS, "quick", layering())  # as `feednet new layering quick` writes it
     (tmp_path / "split.toml").write_text(block(("strategies.md", 'title = "Two ways')))
     (tmp_path / "equal_cost.py").write_text(block(("strategies.md", '"""equal-cost')))
     words = shlex.split(line)[1:]

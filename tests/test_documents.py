@@ -21,6 +21,7 @@ FROM_EMPTY = [
         "docs/running.md",
         "docs/captures.md",
         "docs/simulation.md",
+        "docs/teach.md",
     )
 ]
 """Documents whose commands work as they stand, one after the other from an empty directory."""

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from analysis.metrics.own import own_metrics
+
 
 class Metric(NamedTuple):
     """A row of the comparison.
@@ -52,7 +54,7 @@ STATE_KINDS = {
 OVER_NDN = (_PIT, _UPSTREAM)
 """Groups of metrics only for layerings over NDN: others have no PIT."""
 
-METRICS = (
+_FEEDNETS = (
     Metric(DELIVERY, "published", "Items published", "items", ""),
     Metric(DELIVERY, "delivered", "Items delivered, to all subscribers", "items", "higher"),
     Metric(DELIVERY, "delivered_share", "Share of expected deliveries", "%", "higher", "share delivered"),
@@ -257,6 +259,17 @@ METRICS = (
         "Processor", "verified_per_item", "Signatures verified, per delivered item", "signatures", "lower"
     ),
     Metric("Measurement", "capture_drops", "Frames that the capture dropped", "frames", "lower"),
+)
+
+OWN = own_metrics({metric.key: metric for metric in _FEEDNETS})
+"""Metrics of other distributions."""
+
+METRICS = (
+    *_FEEDNETS,
+    *(
+        Metric("Of other packages", key, own.title, own.unit, own.better, own.axis)
+        for key, (_, own) in OWN.items()
+    ),
 )
 """Every metric of the comparison, in order. An Interest is a classic one or an LLI; "PIT entries" are classic
 entries and feeds; "a node" is the mean, or maximum, over all nodes of the topology. State is defined in

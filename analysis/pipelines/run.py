@@ -31,7 +31,8 @@ from analysis.decode.protocols.tiny import DECLARATION as TINY
 from analysis.decode.reader import Reading, strictly
 from analysis.errors import AnalysisError, one_line_errors
 from analysis.files import Rows, whole_directory
-from analysis.metrics import aggregates
+from analysis.metrics import aggregates, own
+from analysis.metrics.catalogue import OWN
 from analysis.metrics.comparison import compare, measure
 from analysis.metrics.run import (
     bottleneck,
@@ -55,7 +56,7 @@ from analysis.pit.entry import COUNTED
 from analysis.pit.outcomes import lives
 from analysis.pit.windows import files, levels
 from analysis.pit.windows.validation import samples, truth, truth_summary
-from analysis.report.run import Tables, write_report
+from analysis.report.run import write_report
 from analysis.run.context import Case, Cases, Setting, Span, setting
 from analysis.run.manifest import Run
 from analysis.spark.batch_source import readings
@@ -64,6 +65,7 @@ from analysis.spark.parallel import in_parallel
 from analysis.spark.parquet import BY, read_parquet, settle, write_by_time
 from analysis.spark.to_parquet import STREAM_LAYERS_TABLE, extract, side_path, side_tables
 from analysis.tables import link_transits, protocol_messages
+from analysis.tables.collected import Tables
 from analysis.tables.events import run_events
 from analysis.tables.latency import SUBSCRIBED, carried, latency, quantiles
 from analysis.tables.link_frames import link_frames
@@ -388,6 +390,7 @@ def _measure(given: RunInputs) -> pa.Table:
         held_state.totals(table["standing"]),
         processors(table["counters"], given.setting.runs),
         tiny.totals(table["tiny_sent"].to_pylist(), table["latency_quantiles"].to_pylist(), given.cases),
+        own.totals(OWN, Tables({name: _offered(given)[name] for name in own.OFFERED})),
     ]
     return given.write("measures", given.signed(measure(given.setting.runs, totals)))
 
@@ -502,7 +505,13 @@ def _report_tables(given: RunInputs) -> Tables:
     given.collected["deliveries"] = given.latencies.select(
         "layering", "node", "feed", "seq", "published", "delivered"
     ).toArrow()
-    return Tables(given.collected, given.engine)
+    return Tables(_offered(given), given.engine)
+
+
+def _offered(given: RunInputs) -> dict[str, pa.Table | Path]:
+    """Return the tables so far, and those that only metrics and figures of other distributions read."""
+    large = {name: given.tables / f"{name}.parquet" for name in ("latency", "packets")}
+    return {**given.collected, "events": given.application_events, **large}
 
 
 def _logs(given: RunInputs) -> None:

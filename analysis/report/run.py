@@ -1,12 +1,10 @@
 """The report of a run: its numbers; the text is in static/run.html."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from importlib.metadata import version
 from statistics import median
 from typing import Any, NamedTuple
-
-import pyarrow as pa
 
 from analysis.columns.samples import TAILS
 from analysis.columns.values import ALL, OUTCOMES
@@ -25,35 +23,13 @@ from analysis.report.words.findings import Outcome, findings
 from analysis.report.words.numbers import NARROW_SPACE, duration, pretty
 from analysis.run.keys import value_words, words
 from analysis.run.manifest import Manifest, Run
+from analysis.tables.collected import Tables
 from base.files import write_whole
+from base.plugins import blamed, installed
 from topologies.link import LINK_PARAMETERS
 
 FAULTS = ("twice", "out_of_order", "forked", "errors")
 """Faults counted for each subscriber."""
-
-
-class Tables:
-    """The tables of the report, by their names in analysis.pipelines.run.
-
-    Args:
-        collected: tables, or their rows.
-        engine: the engine that computed them, and its version.
-    """
-
-    def __init__(self, collected: Mapping[str, pa.Table | Rows], engine: str = "") -> None:
-        self._collected = dict(collected)
-        self.engine = engine
-
-    def __getitem__(self, name: str) -> Rows:
-        """Return a table's rows."""
-        found = self._collected[name]
-        if isinstance(found, pa.Table):
-            found = self._collected[name] = found.to_pylist()
-        return found
-
-    def table(self, name: str) -> pa.Table:
-        """Return a table too large for rows."""
-        return self._collected[name]
 
 
 _PACKETS = {"interest": "Interests", "data": "Data"}
@@ -197,8 +173,18 @@ def _plots(given: _ReportInputs) -> tuple[dict[str, list[Figure]], int]:
         "sharing": [wire.throughput(tables["flows"], manifest), wire.queue(tables["queue"], manifest)]
         if tables["queue"]
         else [],
+        "own": [*_own_plots(given)],
     }
     return {name: list(filter(None, group)) for name, group in sections.items()}, hidden
+
+
+def _own_plots(given: _ReportInputs) -> Iterator[Figure]:
+    """Yield the figures of other distributions. Raises PluginError."""
+    for name, point in installed("figure").items():
+        with blamed("figure", point):
+            made: Figure | None = point.load()(given.tables, given.manifest)
+            if made is not None:
+                yield made._replace(id=f"own-{name}")
 
 
 def _state_plots(given: _ReportInputs) -> tuple[list[Figure | None], int]:

@@ -95,7 +95,7 @@ def find_strategy(name: bytes) -> tuple[type[Strategy], dict[str, str], bytes]:
         raise unknown
     try:
         strategy = STRATEGIES.get(parts[3][1].decode())
-    except UnicodeDecodeError:
+    except ValueError:  # no text, or a strategy of another distribution that cannot be loaded
         strategy = None
     if strategy is None:
         raise unknown

@@ -1,7 +1,8 @@
 """The strategies: one file each, discovered in this folder.
 
-A new strategy is a file with a class derived from forwarder.strategies.strategy.Strategy; put it here, or
-pass its path to load(). docs/strategies.md shows how to write one.
+A new strategy is a file with a class derived from forwarder.strategies.strategy.Strategy; put it here, pass
+its path to load(), or install it as a distribution with an entry point of the group "feednet.strategies".
+docs/strategies.md shows how to write one.
 """
 
 import importlib
@@ -9,10 +10,13 @@ import importlib.util
 import inspect
 import pkgutil
 from collections.abc import Iterable
+from functools import partial
 from importlib.machinery import SOURCE_SUFFIXES
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from types import ModuleType
 
+from base.plugins import Registry, lacking
 from forwarder.strategies.strategy import Strategy
 
 
@@ -30,7 +34,21 @@ def _all() -> dict[str, type[Strategy]]:
     return found
 
 
-STRATEGIES: dict[str, type[Strategy]] = _all()
+def _load(point: EntryPoint) -> type[Strategy]:
+    strategy: type[Strategy] = point.load()
+    lacking("strategy", point, strategy, ("NAME", "VERSION", "after_interest"))
+    if point.name != strategy.NAME:
+        raise ValueError(f"its NAME is {strategy.NAME!r}")
+    return strategy
+
+
+def _already(strategy: type[Strategy]) -> type[Strategy]:
+    return strategy
+
+
+STRATEGIES: Registry[type[Strategy]] = Registry(
+    "strategy", {name: partial(_already, strategy) for name, strategy in _all().items()}, _load
+)
 """All strategies by name."""
 
 

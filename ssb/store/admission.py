@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from base.closing import Closing
+from base.passive import Closing
 from ssb.keys import Identity
 from ssb.message import ForkedFeed, InvalidMessage, Message, contradicts
 from ssb.store.feeds import NO_TIP, Appended, FeedStore, Tip

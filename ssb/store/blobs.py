@@ -12,8 +12,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final, Protocol
 
-from base.closing import Closing
 from base.files import sync
+from base.passive import Closing
 from ssb.keys import InvalidRef, blob_ref, parse_blob
 from ssb.store.feeds import StoreError
 from ssb.store.lock import WriteLock

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from base.closing import Closing
+from base.passive import Closing
 from ssb.bipf import Value, decode, encode
 from ssb.tiny.memory import MemoryTables
 from ssb.tiny.tables import FileTables, Tables

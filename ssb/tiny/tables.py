@@ -7,7 +7,7 @@ are undone.
 from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol
 
-from base.closing import Closing
+from base.passive import Closing
 from ssb.store.database import Database
 from ssb.tiny.entry import DEMUX, Entry
 from ssb.tiny.feed import FINE, Feed

@@ -10,14 +10,14 @@ def main() -> None:
     """Import the command line, which is slow, and run it."""
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, _end)  # until testbed.cli.interrupts takes over: nothing has begun
-    from testbed.errors import UserError
+    from base.plugins import PluginError
 
     try:
         from testbed.cli.main import feednet
         from testbed.cli.main import main as run
 
         feednet.load(sys.argv[1:])
-    except UserError as error:  # a layering of another distribution
+    except PluginError as error:  # a metric of another distribution
         sys.exit(f"feednet: {error}")
     run()
 

@@ -10,13 +10,14 @@ import sys
 import click
 
 from analysis.errors import AnalysisError, system_reason
+from base.plugins import PluginError
 from captures.formats.pcapng import CaptureError
 from testbed.cli import interrupts
 from testbed.cli.extras import lacking
 from testbed.cli.group import LazyGroup
 from testbed.errors import UserError
 
-MENDABLE = (UserError, AnalysisError, CaptureError, OSError)
+MENDABLE = (UserError, AnalysisError, CaptureError, PluginError, OSError)
 """User-fixable errors."""
 
 _PLACES = {

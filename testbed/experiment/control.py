@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from analysis.files import partial_of
-from base.closing import Closing
+from base.passive import Closing
 from testbed.errors import UserError
 from testbed.experiment.live import LiveRun, State, state_of
 from testbed.hosts.surroundings import ProgramEnvironment

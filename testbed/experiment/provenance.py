@@ -7,6 +7,8 @@ import subprocess
 from functools import cache
 from pathlib import Path
 
+from base import plugins
+
 _HERE = Path(__file__).resolve()
 _ROOT = _HERE.parents[2]
 
@@ -48,7 +50,7 @@ def _git(*arguments: str) -> str | None:
 @cache
 def code_version() -> str:
     """Return the SHA-256, in hexadecimal, of all files of feednet but those that decide nothing that a run
-    measures.
+    measures, and of what other distributions add.
 
     It stays the same where only words of reports, commands or documents change.
     """
@@ -58,6 +60,8 @@ def code_version() -> str:
             name = path.relative_to(_ROOT).as_posix()
             if path.is_file() and counts(name):
                 digest.update(f"{name}\0".encode() + hashlib.sha256(path.read_bytes()).digest())
+    for source in plugins.sources():
+        digest.update(hashlib.sha256(source).digest())
     return digest.hexdigest()
 
 

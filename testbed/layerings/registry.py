@@ -4,14 +4,13 @@ Another distribution adds a layering by an entry point of the group "feednet.lay
 and a callable without arguments that returns a testbed.layerings.nodes.node.Layering.
 """
 
-from collections.abc import Iterator, MutableMapping
+from functools import partial
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 
-from testbed.errors import UserError
+from base.plugins import Registry, lacking
 from testbed.layerings.nodes.node import Layering
 
-ENTRY_POINTS = "feednet.layerings"
 _PARTS = ("title", "parameters", "protocol", "carries", "build")
 
 _PULLED = ("pull", "poll", "long-lived", "persistent", "notify", "sync", "sync-log")
@@ -37,43 +36,6 @@ _OWN = {
 """A layering's place: a module of this package, and the name there of the layering, or of a table with it."""
 
 
-class Layerings(MutableMapping[str, Layering]):
-    """Layerings by name, in the order in which they are listed. Raises UserError for those of other
-    distributions that cannot be loaded.
-    """
-
-    def __init__(self) -> None:
-        points = sorted(entry_points(group=ENTRY_POINTS))
-        self._places: dict[str, str | EntryPoint] = _OWN | {point.name: point for point in points}
-        self._loaded: dict[str, Layering] = {}
-        for point in points:
-            if point.name in _OWN:
-                raise UserError(f"{_origin(point)}: feednet has a layering of that name")
-
-    def __getitem__(self, name: str) -> Layering:
-        if name not in self._loaded:
-            place = self._places[name]
-            self._loaded[name] = _own(name, place) if isinstance(place, str) else _load(place)
-        return self._loaded[name]
-
-    def __setitem__(self, name: str, layering: Layering) -> None:
-        self._places.setdefault(name, "")
-        self._loaded[name] = layering
-
-    def __delitem__(self, name: str) -> None:
-        del self._places[name]
-        self._loaded.pop(name, None)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._places
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._places)
-
-    def __len__(self) -> int:
-        return len(self._places)
-
-
 def _own(name: str, place: str) -> Layering:
     module, _, variable = place.partition(":")
     found = getattr(import_module(f"testbed.layerings.{module}"), variable)
@@ -82,20 +44,12 @@ def _own(name: str, place: str) -> Layering:
 
 
 def _load(point: EntryPoint) -> Layering:
-    """Return the layering of an entry point; raise UserError if it has none."""
-    place = _origin(point)
-    try:
-        layering: Layering = point.load()()
-    except Exception as error:
-        raise UserError(f"{place}: {type(error).__name__}: {error}") from error
-    missing = [name for name in _PARTS if not hasattr(layering, name)]
-    if missing:
-        raise UserError(f"{place}: it has no {', '.join(missing)}")
+    layering: Layering = point.load()()
+    lacking("layering", point, layering, _PARTS)
     return layering
 
 
-def _origin(point: EntryPoint) -> str:
-    return f"layering {point.name} of {point.dist.name if point.dist else point.value}"
-
-
-LAYERINGS = Layerings()
+LAYERINGS: Registry[Layering] = Registry(
+    "layering", {name: partial(_own, name, place) for name, place in _OWN.items()}, _load
+)
+"""Layerings by name, in the order in which they are listed."""

@@ -14,10 +14,11 @@ from analysis.report.figures.delay import latency_boxes
 from analysis.report.figures.plot import COLOURS, DASHES, places
 from analysis.report.figures.topology import draw, loads
 from analysis.report.page import resource, unpacked
-from analysis.report.run import Tables, render
+from analysis.report.run import render
 from analysis.report.words.glossary import TERMS, explained
 from analysis.report.words.numbers import NARROW_SPACE, compared, pretty, with_unit
 from analysis.run.manifest import Manifest
+from analysis.tables.collected import Tables
 from analysis.tables.link_transits import TRANSITS
 from base.units import MS
 from testbed.layerings.registry import LAYERINGS

@@ -45,7 +45,6 @@ def files(tmp_path: Path) -> Path:
     assert {path.name for path in tmp_path.iterdir()} == {
         "equal_cost.py",
         "split.toml",
-        "test_equal_cost.py",
         "waited.py",
     }
     return tmp_path
@@ -77,8 +76,11 @@ def test_what_it_says_of_failover(tmp_path: Path) -> None:
             assert delivered == {"s1": int(number), "s2": int(number)}
 
 
-def test_its_test(files: Path) -> None:
-    assert "3 passed" in run(files, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_equal_cost.py")
+def test_its_strategy_is_what_feednet_new_writes(files: Path) -> None:
+    """Whose test runs in tests/testbed/test_new.py."""
+    run(files, "-m", "testbed.cli", "new", "strategy", "equal-cost")
+    written = (files / "equal-cost" / "equal_cost.py").read_text(encoding="utf-8")
+    assert (files / "equal_cost.py").read_text(encoding="utf-8") == f"# equal_cost.py\n{written}"
 
 
 def test_its_strategy_is_short() -> None:

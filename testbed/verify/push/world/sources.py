@@ -110,7 +110,7 @@ class Sources:
         self._check_age(now)
 
     def saw(self, node: str, now: int) -> None:
-        """Take note of a node's evidence within a turn: an entry may end before the turn does, or the frame."""
+        """Take note of a node's evidence within a turn: an entry may end in the frame that fed it."""
         feeds = self._places[node].host.forwarder.feeds
         if feeds is None:
             return
