@@ -19,7 +19,7 @@ _ROOMS = (
 _DECIDE_NOTHING = (
     *(f"analysis/{room}" for room in ("export", "live", "player", "report")),
     *(f"testbed/{room}" for room in ("api", "artifact", "bench", "cli", "labs", "verify", "watch")),
-    *("testbed/ladder/pages", "testbed/scenario/files", "testbed/study"),
+    *("testbed/ladder/pages", "testbed/scenario/files", "testbed/study", "testbed/templates"),
 )
 """Rooms without influence on what a run measures: pages, commands, checks. A study counts the files of its
 scenarios, and its models, itself. All else counts, so that nothing new is forgotten."""
