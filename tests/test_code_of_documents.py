@@ -173,7 +173,7 @@ def test_an_experiment_runs(program: Block, items: int, tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert re.search(rf"delivered +{items}\.0 +{items}\.0", done.stdout)
+    assert re.search(rf"(?m)^delivered .* {items}\.0+ +{items}\.0+$", done.stdout)
 
 
 def test_packets_are_made_and_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -78,8 +78,10 @@ def test_what_it_says_of_failover(tmp_path: Path) -> None:
 
 def test_its_strategy_is_what_feednet_new_writes(files: Path) -> None:
     """Whose test runs in tests/testbed/test_new.py."""
-    run(files, "-m", "testbed.cli", "new", "strategy", "equal-cost")
-    written = (files / "equal-cost" / "equal_cost.py").read_text(encoding="utf-8")
+    here = files / "new"  # in which no module has that name yet
+    here.mkdir()
+    run(here, "-m", "testbed.cli", "new", "strategy", "equal-cost")
+    written = (here / "equal-cost" / "equal_cost.py").read_text(encoding="utf-8")
     assert (files / "equal_cost.py").read_text(encoding="utf-8") == f"# equal_cost.py\n{written}"
 
 
