@@ -65,7 +65,8 @@ class FeedEntry:
         first_until: until when that is believed, ns.
         gone: the first and the last of items that nobody has, None if none are known.
         gone_until: until when they are not looked for again, ns.
-        is_gone_asked: the upstream has been asked to wait for them, too.
+        gone_ask_at, gone_asks: when the upstream is to be asked to wait for them, too, ns, NEVER once it has
+            heard; and how often it has been.
         told_first: where the feed begins here, as a downstream was told. If it asks for what lies before all
             the same, it waits for that.
         untold: downstreams to tell that once more, if what they wait for turns out to be gone again.
@@ -105,7 +106,7 @@ class FeedEntry:
         self.first_until = 0
         self.gone: tuple[int, int] | None = None
         self.gone_until = 0
-        self.is_gone_asked = False
+        self.gone_ask_at = self.gone_asks = 0
         self.told_first: dict[int, int] = {}
         self.untold: set[int] = set()
         self.nonces: tuple[int, ...] = ()

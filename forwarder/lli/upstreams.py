@@ -184,6 +184,8 @@ class Upstreams:
         elif entry.scouts:
             deadlines.append(entry.scouts_until)
         deadlines.append(entry.upstream.back_at)
+        if entry.gone_ask_at > now:
+            deadlines.append(entry.gone_ask_at)
         deadlines += entry.refused.values()
         if entry.backfill is not None and entry.backfill.deadline is not None:
             deadlines.append(entry.backfill.deadline)
@@ -298,6 +300,8 @@ class Upstreams:
         if face != entry.face:
             return
         entry.upstream_first, entry.first_until = first, now + _BELIEVED
+        if entry.gone_asks:
+            entry.gone_ask_at = NEVER
         if first > entry.upstream.next:
             entry.upstream.skip(first)
 
@@ -527,7 +531,7 @@ class Upstreams:
             # That nobody answered shows less than what a source has said: the way there may be dead.
             until = now + (lifetime if entry.is_fed else min(lifetime, _BELIEVED))
             entry.gone, entry.gone_until = (first, last), until
-            entry.backfill, entry.is_gone_asked = None, False
+            entry.backfill, entry.gone_ask_at, entry.gone_asks = None, 0, 0
             self._give_up_the_past(entry, first, last, now)
 
     def _can_go_back(self, entry: FeedEntry, first: int, now: int) -> bool:
@@ -553,8 +557,9 @@ class Upstreams:
                 entry.ranges.settle(face)
                 self._downstreams.serve(entry, face, now)
         is_waited_for = any(granted.wanted <= last for granted in entry.ranges)
-        if entry.is_fed and is_waited_for and not entry.is_gone_asked:
-            entry.is_gone_asked = True
+        if entry.is_fed and entry.face is not None and is_waited_for and now >= entry.gone_ask_at:
+            entry.gone_ask_at = now + self._neighbours.of(entry.face).rtt.timeout(entry.gone_asks)
+            entry.gone_asks += 1
             lifetime_ms = max(entry.ranges.longest_lifetime() // MS, 1)
             again = Lli(first, min(last - first + 1, MOST_AGAIN), lifetime_ms)
             self._send_llis(entry, entry.face, [again], now)
