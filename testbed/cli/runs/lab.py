@@ -5,6 +5,7 @@ import sys
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -82,6 +83,14 @@ def _write(path: Path, text: str) -> None:
         write_whole(path, text)
 
 
+def _read_answers(path: Path) -> dict[str, Any]:
+    """Return the answers of a file; none if it is not there. Raises UserError."""
+    try:
+        return read_toml(path) if path.exists() else {}
+    except ValueError as error:
+        raise UserError(f"{path}: {error}") from error
+
+
 @lab.command()
 @click.argument("name", metavar="NAME", type=click.Choice(NAMES))
 @click.option("--answer", "typed", metavar="QUESTION=ANSWER", multiple=True, help="An answer (repeatable).")
@@ -97,7 +106,7 @@ def check(name: str, typed: tuple[str, ...], folder: Path | None, reveal: bool) 
     place = folder or (
         Path() if Path(ANSWERS).exists() or Path("lab.ipynb").exists() else Path("labs") / name
     )
-    answers = read_toml(place / ANSWERS) if (place / ANSWERS).exists() else {}
+    answers = _read_answers(place / ANSWERS)
     for each in typed:
         question, equals, answer = each.partition("=")
         if not equals:
