@@ -15,6 +15,7 @@ from testbed.api.results import Results
 from testbed.cli.main import feednet
 from testbed.errors import UserError
 from testbed.labs import books
+from testbed.labs.broken import PROMISES
 from testbed.labs.check import Verdict, agrees, check
 from testbed.labs.folder import Folder
 from testbed.labs.lab import NAMES, Question, lab
@@ -211,6 +212,22 @@ def test_a_mistake_in_the_file_of_answers_is_one_line(tmp_path: Path) -> None:
     done = CliRunner().invoke(feednet, ["lab", "check", "pit", "--folder", str(tmp_path)])
     assert isinstance(done.exception, UserError)
     assert re.fullmatch(r".*answers\.toml: not valid TOML: .*line 2.*", str(done.exception))
+
+
+def test_the_lab_on_broken_rules_says_which_promise_each_word_stands_for() -> None:
+    text = "\n".join(part.text for part in lab("broken").parts)
+    rows = re.findall(r"^\| ([^|]+) \| (\d) \|", text, re.MULTILINE)
+    assert {word: int(promise) for word, promise in rows} == PROMISES
+
+
+def test_a_strategy_that_a_student_has_changed_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    cell = lab("strategy").cells[0]
+    exec(compile(cell, "cell", "exec"), {})
+    assert "class Mine" in (tmp_path / "mine.py").read_text()
+    (tmp_path / "mine.py").write_text("changed")
+    exec(compile(cell, "cell", "exec"), {})
+    assert (tmp_path / "mine.py").read_text() == "changed"
 
 
 def test_answers_are_compared_by_kind() -> None:
