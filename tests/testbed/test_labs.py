@@ -230,6 +230,15 @@ def test_a_strategy_that_a_student_has_changed_stays(tmp_path: Path, monkeypatch
     assert (tmp_path / "mine.py").read_text() == "changed"
 
 
+def test_an_unknown_lab_is_told_the_known_ones() -> None:
+    done = CliRunner().invoke(feednet, ["lab", "lots"])
+    assert isinstance(done.exception, UserError)
+    assert str(done.exception).startswith("lab lots: ")
+    assert all(name in str(done.exception) for name in NAMES)
+    near = CliRunner().invoke(feednet, ["lab", "brokn"])
+    assert "did you mean broken?" in str(near.exception)
+
+
 def test_answers_are_compared_by_kind() -> None:
     assert agrees("R1 ", "r1", 0)
     assert agrees("s2, s1", {"s1", "s2"}, 0)

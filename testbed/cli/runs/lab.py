@@ -13,7 +13,7 @@ from base.files import write_whole
 from forwarder.toml_file import read_toml
 from testbed.cli.console import console, result
 from testbed.cli.extras import how_to_get
-from testbed.errors import UserError
+from testbed.errors import UserError, shown, suggestion
 from testbed.labs import books
 from testbed.labs.check import check as verdicts
 from testbed.labs.lab import NAMES
@@ -24,6 +24,14 @@ ANSWERS = "answers.toml"
 
 class _Labs(click.Group):
     """A group that has a command for each lab, beside `check`."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return a command; an error for an unknown one has the names of the labs."""
+        if self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
+            raise UserError(f"lab {shown(args[0])}: {suggestion(args[0], self.list_commands(ctx))}")
+        return super().resolve_command(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the labs in their order, and the other commands."""
@@ -119,7 +127,7 @@ def check(name: str, typed: tuple[str, ...], folder: Path | None, reveal: bool) 
             right = round(right, 2)
         elif isinstance(right, set | frozenset):
             right = ", ".join(sorted(right))
-        shown = f"   ({right})" if reveal else ""
-        console.print(f"{verdict.question.name}: {verdict.said}{shown}", markup=False, highlight=False)
+        answer = f"   ({right})" if reveal else ""
+        console.print(f"{verdict.question.name}: {verdict.said}{answer}", markup=False, highlight=False)
     if not found.are_right:
         sys.exit(1)
