@@ -73,6 +73,8 @@ async function packetPanel(packet, goTo) {
   const caused = await Promise.all(effects.slice(0, 12).map((id) => layering.packet(id)));
   const cause = packet.cause >= 0 ? await layering.packet(packet.cause) : null;
   const mended = repair >= 0 ? await layering.packet(repair) : null;
+  const why = cause === null ? { "-2": ", as the application has published it", "-3": ", as the application has joined" }[packet.cause] ?? ""
+    : `, as ${titleOf(cause)} had come from ${page.data.nodes[cause.a]}`;
   const layered = ["eth_bytes", "ip_bytes", "udp_bytes", "carried_bytes", "lp_bytes", "ndn_bytes"];
   const rows = Object.entries(fields).filter(([name]) => !layered.includes(name));
   const isLostItem = packet.isLost && packet.family === "data" && packet.seq > 0;
@@ -80,7 +82,7 @@ async function packetPanel(packet, goTo) {
   return [
     element("h2", {}, titleOf(packet)),
     element("p", {}, `${layering.name}: ${placesOf(packet)}, sent at ${seconds(packet.sent)}, ${fate}.`),
-    element("p", {}, `Why: ${packet.reason}.`),
+    element("p", {}, `Why: ${packet.reason}${why}.`),
     isLostItem ? element("h3", {}, "Who repaired it") : null,
     isLostItem ? element("p", {}, mended === null ? "The item did not come by another packet." : packetButton(mended, goTo)) : null,
     element("h3", {}, "Caused by"),

@@ -161,6 +161,8 @@ function nodeMenu(layering, node) {
 
 function select(choice) {
   player.selected = choice;
+  $("told").textContent = choice.packet ? `${seconds(player.time)}, ${choice.layering.name}: ${titleOf(choice.packet)}, ${placesOf(choice.packet)}`
+    : `${seconds(player.time)}, ${choice.layering.name}: tables of ${choice.node}`;
   return show(player.time);
 }
 
@@ -170,6 +172,14 @@ function visit({ time, layering, packet, node }) {
   if (packet) player.selected = { layering, packet };
   else if (node && page.data.nodes.includes(node)) player.selected = { layering, node };
   return show(time);
+}
+
+/* Go to a time that is no event's. */
+function leap(time) {
+  pause();
+  const shown = show(time);
+  $("told").textContent = `At ${seconds(player.time)}.`;
+  return shown;
 }
 
 /* Events. */
@@ -190,6 +200,9 @@ async function step(direction) {
   const more = next?.alike ? ` (and ${next.alike} more at this moment)` : "";
   $("told").textContent = next ? `${eventText(next)}${more}` : `No such event ${direction > 0 ? "after" : "before"} ${seconds(player.time)}.`;
   if (next) await visit(next);
+  const { bottom, top } = $("panel").getBoundingClientRect();
+  // Below the networks on a narrow page.
+  if (next && (bottom < 0 || top > innerHeight - 80)) $("panel").scrollIntoView({ block: "nearest" });
 }
 
 /* Time. */
@@ -249,10 +262,10 @@ const KEYS = {
   p: () => step(-1),
   "+": () => setSpeed(player.place + 1),
   "-": () => setSpeed(player.place - 1),
-  ArrowRight: () => { pause(); show(player.time + player.speed * 1e5); },
-  ArrowLeft: () => { pause(); show(player.time - player.speed * 1e5); },
-  Home: () => { pause(); show(0); },
-  End: () => { pause(); show(player.end); },
+  ArrowRight: () => leap(player.time + player.speed * 1e5),
+  ArrowLeft: () => leap(player.time - player.speed * 1e5),
+  Home: () => leap(0),
+  End: () => leap(player.end),
 };
 
 function onKey(event) {
@@ -284,7 +297,7 @@ function listen() {
   $("before").addEventListener("click", KEYS.p);
   $("faster").addEventListener("click", KEYS["+"]);
   $("slower").addEventListener("click", KEYS["-"]);
-  $("time").addEventListener("input", () => { pause(); show(Number($("time").value)); });
+  $("time").addEventListener("input", () => leap(Number($("time").value)));
   for (const id of ["feed", "node", "kind", "item"]) $(id).addEventListener("input", () => show(player.time));
   document.addEventListener("keydown", onKey);
   document.querySelectorAll("nav button").forEach((button) => button.addEventListener("click", () => {

@@ -8,7 +8,7 @@ from analysis.metrics.catalogue import METRICS, Metric
 from analysis.metrics.study import CONFIDENCE, EXTRA, Point, Study, has_star, studied
 from analysis.report.figures.study import MOST_BANDS, overview, panels, stroke
 from analysis.report.page import page as render_page
-from analysis.report.words.numbers import pretty, with_unit
+from analysis.report.words.numbers import count_of, pretty, with_unit
 from analysis.report.words.study import StudyWords, caveats, estimate_text, point_words
 from analysis.run.keys import NET, VERSION, value_words, words
 
@@ -70,7 +70,7 @@ def render_study(study: Study) -> str:
 def _subject(study: Study) -> str:
     if study.key:
         return f"by {study.words.what}"
-    return f"{study.seeds} seeds" if study.seeds > 1 else f"{study.runs} runs"
+    return f"{study.seeds} seeds" if study.seeds > 1 else count_of(study.runs, "run")
 
 
 def _facts(study: Study) -> Iterator[tuple[str, str]]:

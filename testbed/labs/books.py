@@ -40,7 +40,8 @@ def script(lab: Lab) -> str:
 
 def answers(lab: Lab) -> str:
     """Return a TOML file of answers to fill in."""
-    lines = [f"# {lab.title}. Fill in, then: feednet lab check {lab.name}"]
+    title = lab.title if lab.title.endswith("?") else f"{lab.title}."
+    lines = [f"# {title} Fill in, then: feednet lab check {lab.name}"]
     lines += [f'\n# {question.ask}\n{name} = ""' for name, question in lab.questions.items()]
     return "\n".join(lines) + "\n"
 

@@ -25,6 +25,8 @@ class Verdict(NamedTuple):
         """The verdict in words; the right answer stays hidden."""
         if self.given in (None, ""):
             return "no answer yet"
+        if _is_number(self.right) and _number(self.given) is None:
+            return "not a number: write 80 or 131.5"
         return "right" if self.is_right else f"not right. {self.question.hint}"
 
 
@@ -80,7 +82,17 @@ def agrees(given: Any, right: Any, within: float) -> bool:
         return str(given).strip().casefold() == right.casefold()
     if isinstance(right, bool):
         return _YES.get(str(given).strip().casefold()) is right
+    number = _number(given)
+    return number is not None and bool(abs(number - right) <= abs(right) * within / 100 + 1e-9)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _number(given: Any) -> float | None:
+    """Return an answer as a number; None if it is none."""
     try:
-        return bool(abs(float(given) - right) <= abs(right) * within / 100 + 1e-9)
+        return float(given)
     except (TypeError, ValueError):
-        return False
+        return None

@@ -39,7 +39,8 @@ class ScenarioOptions:
     `topology_file` is a path, or the name of a network of the library; `subscribers` "all", a number or names
     with commas between; `parameters` {layering: {name: value}}; `strategy` the scenario's default strategy;
     `changes` {key path or "strategy": value}, as {"topology.depth": 2}. Files of strategies are added to
-    those of the scenario.
+    those of the scenario. `loss_percent` is that of all links, the users' too; the key
+    "topology.link.loss_percent" leaves those of users as they are.
     """
 
     seed: int | None = None

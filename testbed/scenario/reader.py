@@ -83,6 +83,7 @@ def check(said: Mapping[str, Any], path: Path, options: ScenarioOptions) -> Scen
         table["topology"] = {}
     if options.publisher is not None:
         table.pop("publishers", None)
+    wanted = [*_loss_of_users(table, options), *wanted]
     homeless = apply(table, wanted)
     if options.strategy_files:
         _add_strategy_files(table, options.strategy_files)
@@ -132,6 +133,21 @@ def _add_strategy_files(table: dict[str, Any], files: Sequence[str]) -> None:
         table["strategy_files"] = [*before, *files]
 
 
+def _loss_of_users(table: dict[str, Any], options: ScenarioOptions) -> list[Override]:
+    """Return what --loss says of the links of users, which have a table of their own."""
+    topology = table.get("topology")
+    if options.loss_percent is None or not isinstance(topology, dict) or "users" not in topology:
+        return []
+    text = f"--loss {shown(options.loss_percent)}"
+    return [Override(("topology", "users", "link", "loss_percent"), options.loss_percent, text)]
+
+
+def _media_lose_their_own(topology: Any) -> bool:
+    media = topology.get("media") if isinstance(topology, dict) else None
+    found = [medium for medium in media if isinstance(medium, dict)] if isinstance(media, list) else []
+    return any({"loss_percent", "losses"} & medium.keys() for medium in found)
+
+
 def _check_effects(table: dict[str, Any], wanted: Sequence[Override]) -> None:
     """Raise UserError for settings without effect, or with a partial one."""
     topology, workload = table.get("topology"), table.get("workload")
@@ -140,6 +156,8 @@ def _check_effects(table: dict[str, Any], wanted: Sequence[Override]) -> None:
     for each in wanted:
         if each.path[:2] == ("topology", "link") and each.path[-1] in own:
             raise UserError(f"{each.text}: some of [[topology.links]] have a {each.path[-1]} of their own")
+        if each.text.startswith("--loss ") and _media_lose_their_own(topology):
+            raise UserError(f"{each.text}: some of [[topology.media]] have losses of their own")
         if isinstance(workload, dict) and "feed" in workload and each.path == ("workload", "items"):
             raise UserError(f"{each.text}: the export {shown(workload['feed'])} is published whole")
 

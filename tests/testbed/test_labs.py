@@ -15,9 +15,10 @@ from testbed.api.results import Results
 from testbed.cli.main import feednet
 from testbed.errors import UserError
 from testbed.labs import books
-from testbed.labs.check import agrees, check
+from testbed.labs.broken import PROMISES
+from testbed.labs.check import Verdict, agrees, check
 from testbed.labs.folder import Folder
-from testbed.labs.lab import NAMES, lab
+from testbed.labs.lab import NAMES, Question, lab
 
 KNOWN: dict[str, dict[str, Any]] = {
     "lost": {"who": "r1", "lli_ms": (75, 85), "selective_ms": (125, 135), "poll_ms": (200, 1300)},
@@ -195,6 +196,47 @@ def test_a_result_shows_itself_and_reads_its_capture(tmp_path: Path) -> None:
     assert results.messages("lli").empty
     with pytest.raises(UserError, match="has not run"):
         results.packets("poll")
+
+
+@pytest.mark.parametrize("given", ["80 ms", "131,5", "vier"])
+def test_what_is_no_number_is_said_to_be_none(given: str) -> None:
+    asked = Question("late", "how late?", 5.0, "count")
+    said = Verdict(asked, given, 80.0, agrees(given, 80.0, 5.0)).said
+    assert said == "not a number: write 80 or 131.5"
+    assert Verdict(asked, given, "r1", is_right=False).said == "not right. count"
+    assert Verdict(asked, given, True, is_right=False).said == "not right. count"
+
+
+def test_a_mistake_in_the_file_of_answers_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "answers.toml").write_text('# pit\nentries_4 = "4\n')
+    done = CliRunner().invoke(feednet, ["lab", "check", "pit", "--folder", str(tmp_path)])
+    assert isinstance(done.exception, UserError)
+    assert re.fullmatch(r".*answers\.toml: not valid TOML: .*line 2.*", str(done.exception))
+
+
+def test_the_lab_on_broken_rules_says_which_promise_each_word_stands_for() -> None:
+    text = "\n".join(part.text for part in lab("broken").parts)
+    rows = re.findall(r"^\| ([^|]+) \| (\d) \|", text, re.MULTILINE)
+    assert {word: int(promise) for word, promise in rows} == PROMISES
+
+
+def test_a_strategy_that_a_student_has_changed_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    cell = lab("strategy").cells[0]
+    exec(compile(cell, "cell", "exec"), {})
+    assert "class Mine" in (tmp_path / "mine.py").read_text()
+    (tmp_path / "mine.py").write_text("changed")
+    exec(compile(cell, "cell", "exec"), {})
+    assert (tmp_path / "mine.py").read_text() == "changed"
+
+
+def test_an_unknown_lab_is_told_the_known_ones() -> None:
+    done = CliRunner().invoke(feednet, ["lab", "lots"])
+    assert isinstance(done.exception, UserError)
+    assert str(done.exception).startswith("lab lots: ")
+    assert all(name in str(done.exception) for name in NAMES)
+    near = CliRunner().invoke(feednet, ["lab", "brokn"])
+    assert "did you mean broken?" in str(near.exception)
 
 
 def test_answers_are_compared_by_kind() -> None:

@@ -365,6 +365,19 @@ def test_a_loss_that_some_links_would_not_have_is_refused(tmp_path: Path) -> Non
     assert load(write(tmp_path, links.replace("loss", "duplicate")), loss_percent=1.0)
 
 
+def test_an_option_s_loss_is_that_of_all_links_and_a_key_s_that_of_its_table(tmp_path: Path) -> None:
+    every = load("quiet", loss_percent=5.0).network.links
+    assert {link.loss_percent for link in every} == {5.0}
+    by_key = load("quiet", changes={"topology.link.loss_percent": 5.0}).network.links
+    assert {link.loss_percent for link in by_key} == {1.0, 5.0}
+    both = load("quiet", loss_percent=5.0, changes={"topology.users.link.loss_percent": 2.0}).network.links
+    assert {link.loss_percent for link in both} == {2.0, 5.0}
+    media = 'title = "t"\nlayerings = ["lli"]\n[topology]\nmedia = [{ name = "air", members = ["pub", "s1"]'
+    for own in (", loss_percent = 9", ", losses = { s1 = 9 }"):
+        with pytest.raises(UserError, match=r"^--loss 1\.0: some of \[\[topology\.media\]\] have losses"):
+            load(write(tmp_path, f"{media}{own} }}]\n"), loss_percent=1.0)
+
+
 def test_users_join_a_network_in_turn(tmp_path: Path) -> None:
     text = GOOD + '[topology.users]\nnumber = 3\nat = ["r1", "s1"]\nlink = { delay_ms = 9.0 }'
     mine = load(write(tmp_path, text))

@@ -5,6 +5,7 @@ import sys
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -12,7 +13,7 @@ from base.files import write_whole
 from forwarder.toml_file import read_toml
 from testbed.cli.console import console, result
 from testbed.cli.extras import how_to_get
-from testbed.errors import UserError
+from testbed.errors import UserError, shown, suggestion
 from testbed.labs import books
 from testbed.labs.check import check as verdicts
 from testbed.labs.lab import NAMES
@@ -23,6 +24,14 @@ ANSWERS = "answers.toml"
 
 class _Labs(click.Group):
     """A group that has a command for each lab, beside `check`."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return a command; an error for an unknown one has the names of the labs."""
+        if self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
+            raise UserError(f"lab {shown(args[0])}: {suggestion(args[0], self.list_commands(ctx))}")
+        return super().resolve_command(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the labs in their order, and the other commands."""
@@ -82,6 +91,14 @@ def _write(path: Path, text: str) -> None:
         write_whole(path, text)
 
 
+def _read_answers(path: Path) -> dict[str, Any]:
+    """Return the answers of a file; none if it is not there. Raises UserError."""
+    try:
+        return read_toml(path) if path.exists() else {}
+    except ValueError as error:
+        raise UserError(f"{path}: {error}") from error
+
+
 @lab.command()
 @click.argument("name", metavar="NAME", type=click.Choice(NAMES))
 @click.option("--answer", "typed", metavar="QUESTION=ANSWER", multiple=True, help="An answer (repeatable).")
@@ -97,7 +114,7 @@ def check(name: str, typed: tuple[str, ...], folder: Path | None, reveal: bool) 
     place = folder or (
         Path() if Path(ANSWERS).exists() or Path("lab.ipynb").exists() else Path("labs") / name
     )
-    answers = read_toml(place / ANSWERS) if (place / ANSWERS).exists() else {}
+    answers = _read_answers(place / ANSWERS)
     for each in typed:
         question, equals, answer = each.partition("=")
         if not equals:
@@ -110,7 +127,7 @@ def check(name: str, typed: tuple[str, ...], folder: Path | None, reveal: bool) 
             right = round(right, 2)
         elif isinstance(right, set | frozenset):
             right = ", ".join(sorted(right))
-        shown = f"   ({right})" if reveal else ""
-        console.print(f"{verdict.question.name}: {verdict.said}{shown}", markup=False, highlight=False)
+        answer = f"   ({right})" if reveal else ""
+        console.print(f"{verdict.question.name}: {verdict.said}{answer}", markup=False, highlight=False)
     if not found.are_right:
         sys.exit(1)

@@ -60,7 +60,11 @@ from testbed.scenario.overrides import ScenarioOptions
     help="Seconds of the machine for each second of a run in Mininet; gives nodes more processor time.",
 )
 @click.option(
-    "--loss", "loss_percent", type=Number(0, 100), help="Share of frames that every link loses, percent."
+    "--loss",
+    "loss_percent",
+    type=Number(0, 100),
+    help="Share of frames that every link loses, those of users, too; percent."
+    " (--sweep loss is topology.link's alone.)",
 )
 @click.option(
     "--topology",

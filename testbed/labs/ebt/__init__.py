@@ -11,7 +11,7 @@ _CUT = 20
 def expected(folder: Folder) -> dict[str, Any]:
     """Return the right answers, from the run `ebt`."""
     run = folder.run("ebt")
-    messages = run.messages("ebt")
+    messages = run.messages("ebt").sort_values("time")
     came = messages[(messages.kind == "data") & (messages.direction == "in") & (messages.receiver == "cem")]
     senders = came[came.node == "cem"].drop_duplicates("seq").set_index("seq").sender
     events = run.events("ebt")
