@@ -210,6 +210,11 @@ class FeedEntry:
         for known in self.refused, self.refusals, self.told_first, self.proof_sent:
             known.pop(face, None)
 
+    def takes_back(self, face: int) -> None:
+        """Note that a downstream wants nothing any more, and so waits for no gone items."""
+        self.told_first.pop(face, None)
+        self.untold.discard(face)
+
     def has_sent(self, nonce: int | None) -> bool:
         """Return whether a recent LLI of this node had a nonce."""
         return nonce in self.nonces

@@ -263,7 +263,8 @@ class Ranges:
 
 
 def _hops_left(lli: Interest) -> int:
-    return SENT_HOP_LIMIT if lli.hop_limit is None else max(lli.hop_limit - 1, 0)
+    given = SENT_HOP_LIMIT if lli.hop_limit is None else min(lli.hop_limit, SENT_HOP_LIMIT)
+    return max(given - 1, 0)
 
 
 MOST_AGAIN: Final = 64

@@ -146,6 +146,8 @@ class FeedTable:
         if not could_ask and entry.hop_limit > 0:
             entry.has_scouted = False
         granted = entry.ranges.get(face)
+        if not lli.send_credit:
+            entry.takes_back(face)
         if granted is not None and is_repeated:
             granted.is_answered = False
         self._downstreams.serve(entry, face, now)
@@ -201,6 +203,7 @@ class FeedTable:
                 touched[entry.feed] = entry
         for entry in news.dropped:
             entry.ranges.drop(face)
+            entry.takes_back(face)
             touched[entry.feed] = entry
         for entry, standing in news.states:
             self._on_standing(entry, face, standing, now)

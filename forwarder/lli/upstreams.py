@@ -19,11 +19,12 @@ from forwarder.lli.entry import FeedEntry
 from forwarder.lli.estimates import INITIAL_TIMEOUT, MAX_TIMEOUT, Rtt
 from forwarder.lli.neighbours import Neighbours
 from forwarder.lli.ranges import MOST_AGAIN
-from forwarder.lli.upstream import Lli, Recovery, State, Upstream
+from forwarder.lli.upstream import MAX_TRIES, Lli, Recovery, State, Upstream
 from forwarder.tables.face import Face
 from forwarder.tables.fib import NextHop
 from forwarder.wire.evidence import MOST_HOPS, Evidence, proven_text
 from forwarder.wire.feed import LAST_ITEM
+from forwarder.wire.packet import SENT_HOP_LIMIT
 
 FIRST_SEARCH: Final = INITIAL_TIMEOUT
 """Time for which a new feed is asked for at the best next hop alone."""
@@ -145,6 +146,8 @@ class Upstreams:
     def wake(self, entry: FeedEntry, now: int) -> None:
         """Act on the alarm of a feed that somebody has credit for."""
         for face, holder in list(entry.holders()):
+            if not self._may_ask(entry, face):
+                continue
             self._send_llis(entry, face, holder.wake(now), now)
             if holder.wants_check:
                 holder.wants_check = False
@@ -175,7 +178,8 @@ class Upstreams:
         """Return the time of a feed's next wake(), ns."""
         deadlines = [entry.demand_at]
         if entry.ranges.last_expiry() - now >= MS:  # else no lifetime is left
-            deadlines += [h.deadline for _, h in entry.holders() if h.until - now >= MS]
+            holders = [h for face, h in entry.holders() if self._may_ask(entry, face)]
+            deadlines += [h.deadline for h in holders if h.until - now >= MS]
         if not entry.is_fed:
             if not entry.has_scouted:
                 deadlines.append(entry.unfed_since + FIRST_SEARCH)
@@ -289,7 +293,7 @@ class Upstreams:
         for face, holder in list(entry.holders()):
             self._cancel(entry, face, holder, now, is_end=True)
         entry.scouts.clear()
-        if entry.has_scouted and not entry.is_fed:
+        if entry.has_scouted and not entry.is_fed and entry.face is not None:
             # Those that speak know no source: the next entry begins with one that keeps silent.
             entry.turn = entry.face
         entry.last_face, entry.face = entry.face, None
@@ -300,7 +304,7 @@ class Upstreams:
         if face != entry.face:
             return
         entry.upstream_first, entry.first_until = first, now + _BELIEVED
-        if entry.gone_asks:
+        if entry.gone_asks and entry.gone is not None and first > entry.gone[1]:
             entry.gone_ask_at = NEVER
         if first > entry.upstream.next:
             entry.upstream.skip(first)
@@ -383,8 +387,12 @@ class Upstreams:
             self._send_scout(entry, face, now)
 
     def _send_scout(self, entry: FeedEntry, face: int, now: int) -> None:
-        may_ask = entry.hop_limit > 0 or self._faces[face].is_local
-        if may_ask and entry.holder(face) is None and face not in entry.muted and face not in entry.refused:
+        if (
+            self._may_ask(entry, face)
+            and entry.holder(face) is None
+            and face not in entry.muted
+            and face not in entry.refused
+        ):
             scout = entry.scouts[face] = self._new_holder(face, entry.upstream.next)
             entry.has_moved = True
             until = entry.ranges.last_expiry()
@@ -435,7 +443,11 @@ class Upstreams:
         """Settle on a next hop to be granted the credit; return whether an LLI may go there."""
         if entry.face is None:
             self._go_on_with(entry, self._best_hop(entry))
-        return entry.face is not None and (entry.hop_limit > 0 or self._faces[entry.face].is_local)
+        return entry.face is not None and self._may_ask(entry, entry.face)
+
+    def _may_ask(self, entry: FeedEntry, face: int) -> bool:
+        """Return whether an LLI may go to a face: its receiver would drop one without hops left."""
+        return entry.hop_limit > 0 or self._faces[face].is_local
 
     def _best_hop(self, entry: FeedEntry) -> int | None:
         """Return the next hop to be granted the credit.
@@ -556,8 +568,9 @@ class Upstreams:
                 self._downstreams.send_state(entry, face, granted, wanted)
                 entry.ranges.settle(face)
                 self._downstreams.serve(entry, face, now)
-        is_waited_for = any(granted.wanted <= last for granted in entry.ranges)
-        if entry.is_fed and entry.face is not None and is_waited_for and now >= entry.gone_ask_at:
+        if not entry.is_fed or entry.face is None or all(granted.wanted > last for granted in entry.ranges):
+            return
+        if now >= entry.gone_ask_at and entry.gone_asks <= MAX_TRIES:
             entry.gone_ask_at = now + self._neighbours.of(entry.face).rtt.timeout(entry.gone_asks)
             entry.gone_asks += 1
             lifetime_ms = max(entry.ranges.longest_lifetime() // MS, 1)
@@ -625,7 +638,8 @@ class Upstreams:
                 if lli.credit and holder.is_fed:
                     self._neighbours.asked(face, lli.lifetime_ms, now)
             is_aware = bool(lli.credit) and not self._faces[face].is_local
-            self._send(face, lli.packet(entry.feed, nonce, entry.hop_limit, known, is_aware=is_aware))
+            hop_limit = entry.hop_limit if lli.credit else SENT_HOP_LIMIT  # a cancel goes no further
+            self._send(face, lli.packet(entry.feed, nonce, hop_limit, known, is_aware=is_aware))
 
     def _fetch_rtt(self, face: int) -> Rtt:
         return self._neighbours.of(face).fetch_rtt

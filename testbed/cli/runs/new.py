@@ -152,7 +152,8 @@ def _write(files: dict[Path, str], place: Path) -> None:
         if os.path.lexists(place):
             raise UserError(f"{place}: exists already; choose another name")
         for path, text in files.items():
-            path.parent.mkdir(exist_ok=True)
+            if path != place:  # which is a folder
+                path.parent.mkdir(exist_ok=True)
             write_whole(path, text)
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else error
