@@ -86,28 +86,18 @@ def keeping_up_totals(subscribers: pa.Table) -> Totals:
     }
 
 
-_MEANS = [f"mean_{what}" for what in HELD]
-
-
 def held_totals(name: str, summary: pa.Table) -> Totals:
     """Return the state of nodes and of the network as metrics `<name>_entries_mean` and so on, from
     analysis.pit.windows.levels.SUMMARY.
-
-    Means of 0 under a peak above 0 are left out: no sample fell into the interval that they are over, but one
-    before anything was held.
     """
     totals: dict[str, dict[str, Any]] = {}
-    for layering, given in by_layering(summary).items():
-        came_late = any(row["peak_bytes"] for row in given) and not any(row["mean_bytes"] for row in given)
-        rows = [row | dict.fromkeys(_MEANS) for row in given] if name == "state" and came_late else given
+    for layering, rows in by_layering(summary).items():
         nodes = [row for row in rows if row["node"] != ALL]
         network = next((row for row in rows if row["node"] == ALL), {})
         totals[layering] = {}
         for what in HELD:
             totals[layering] |= {
-                f"{name}_{what}_mean": _mean(
-                    [held for row in nodes if (held := row[f"mean_{what}"]) is not None]
-                ),
+                f"{name}_{what}_mean": _mean([row[f"mean_{what}"] for row in nodes]),
                 f"{name}_{what}_peak": _most([row[f"peak_{what}"] for row in nodes]),
                 f"{name}_{what}_network": network.get(f"mean_{what}"),
                 f"{name}_{what}_network_peak": network.get(f"peak_{what}"),
@@ -123,7 +113,7 @@ def kind_totals(kinds: pa.Table) -> Totals:
     for row in kinds.filter(pc.greater(kinds["peak_bytes"], 0)).to_pylist():
         kind = row["kind"] if row["kind"] in STATE_KINDS else OTHER
         totals[row["layering"]][f"state_bytes_{kind}"] += row["mean_bytes"]
-    return {layering: told for layering, told in totals.items() if any(told.values())}
+    return totals
 
 
 def pit_totals(pit_summary: pa.Table, feeds_there: pa.Table) -> Totals:

@@ -3,13 +3,11 @@
 import json
 from types import SimpleNamespace
 
-import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.errors import AnalysisError
-from analysis.metrics.aggregates import held_totals, kind_totals
 from analysis.metrics.run.state import SAMPLES, held_levels, read_samples
 from analysis.run.context import Span
 from testbed.layerings.nodes.node import StateSize, sample
@@ -34,17 +32,6 @@ def at(samples, node, time, place):
     """What a node has said last."""
     said = [row for row in samples if row[1] == node and row[0] <= time]
     return sum(amount[place] for amount in max(said)[2].values()) if said else 0
-
-
-def test_a_mean_over_an_interval_without_a_sample_of_what_is_held_is_unknown(tmp_path):
-    late = [told(0, "a", k=(0, 0)), told(0, "b", k=(0, 0)), told(90, "a", k=(2, 40))]
-    for rows, mean in ((late, None), ([*late, told(50, "b", k=(1, 10))], 2.5), (late[:2], 0)):
-        found = held_levels(read_samples(case(tmp_path / "c", *rows)), {"x": SPAN}, {"x": OVER}, 10)
-        totals = held_totals("state", pa.Table.from_pylist(found["summary"]))["x"]
-        assert totals["state_bytes_mean"] == mean
-        assert totals["state_bytes_peak"] == (0 if mean == 0 else 40)
-        kinds = kind_totals(pa.Table.from_pylist(found["kinds"]))
-        assert bool(kinds) == bool(mean)
 
 
 @given(
