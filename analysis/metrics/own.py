@@ -3,10 +3,13 @@
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from importlib.metadata import EntryPoint
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from analysis.tables.collected import Tables
 from base.plugins import blamed, installed, lacking
+
+if TYPE_CHECKING:
+    # It imports pyarrow, and commands that only name metrics do without.
+    from analysis.tables.collected import Tables
 
 OFFERED = (
     *("carried", "connections", "copies", "events", "faults", "feeds_at", "first_items", "flows", "found"),
@@ -29,7 +32,7 @@ class OwnMetric(NamedTuple):
     unit: str
     better: str
     axis: str
-    values: Callable[[Tables], Mapping[str, float | None]]
+    values: "Callable[[Tables], Mapping[str, float | None]]"
 
 
 def own_metrics(known: Mapping[str, object]) -> dict[str, tuple[EntryPoint, OwnMetric]]:
@@ -47,7 +50,7 @@ def own_metrics(known: Mapping[str, object]) -> dict[str, tuple[EntryPoint, OwnM
 
 
 def totals(
-    metrics: Mapping[str, tuple[EntryPoint, OwnMetric]], tables: Tables
+    metrics: Mapping[str, tuple[EntryPoint, OwnMetric]], tables: "Tables"
 ) -> dict[str, dict[str, float]]:
     """Return the values of metrics by layering and key, as analysis.metrics.comparison.measure takes them.
 

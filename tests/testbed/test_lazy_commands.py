@@ -41,7 +41,9 @@ def test_what_is_no_command_is_refused() -> None:
     feednet.load(["--help"])
 
 
-@pytest.mark.parametrize("words", ["--help", "model --help", "forward --help", "ssb --help", "status --help"])
+@pytest.mark.parametrize(
+    "words", ["--help", "list", "model --help", "forward --help", "ssb --help", "status --help"]
+)
 def test_a_command_does_not_wait_for_the_others(words: str) -> None:
     heavy = "numpy", "scipy", "pyarrow", "networkx", "mininet", "scapy", "pyspark"
     program = (
