@@ -206,8 +206,8 @@ class FeedEntry:
         """Drop all state about a face that has gone."""
         self.ranges.forget(face)
         self.muted.discard(face)
-        self.untold.discard(face)
-        for known in self.refused, self.refusals, self.told_first, self.proof_sent:
+        self.takes_back(face)
+        for known in self.refused, self.refusals, self.proof_sent:
             known.pop(face, None)
 
     def takes_back(self, face: int) -> None:

@@ -152,7 +152,6 @@ class Grants:
 
     def sent(self, node: str, peer: str, frame: Frame, now: int) -> None:
         """Check a frame that `node` sends to `peer`."""
-        now -= self._turns.get(node, 0)
         if frame.hello is not None and frame.hello.reply is not None and frame.hello.held is not None:
             self._renew(node, peer, frame.hello.held, now)
         grants = self._grants.get((node, peer, frame.feed), [])
@@ -164,9 +163,10 @@ class Grants:
         if frame.kind != "item":
             return
         # A classic Interest takes precedence: it is good for this item only.
-        current = [grant for grant in grants if grant.covers(frame.seq, now)]
+        noticed = now - self._turns.get(node, 0)
+        current = [grant for grant in grants if grant.covers(frame.seq, noticed)]
         before = self._before.get((node, peer, frame.feed), ())
-        covering = [grant for grant in before if grant.covers(frame.seq, now)][:1] or current
+        covering = [grant for grant in before if grant.covers(frame.seq, noticed)][:1] or current
         paying = [grant for grant in covering if grant.classic][-1:] or covering
         if not paying:
             raise Violation("granted", node, f"item {frame.seq} goes to {peer}, which has not granted it")
@@ -194,12 +194,13 @@ class Grants:
         for (granting, asking, _), grants in self._grants.items():
             if granting != node or asking != peer:
                 continue
+            noticed = now - self._turns.get(node, 0)
             ours = [grant for grant in grants if not grant.classic]
             # By the lifetime of the LLI that has arrived last, which may be a late duplicate of any.
             longest = max((grant.lifetime for grant in ours), default=0)
             for grant in ours:
-                if grant.expiry > now:
-                    grant.expiry = max(grant.expiry, now + self._turns.get(node, 0) + longest)
+                if grant.expiry > noticed:
+                    grant.expiry = max(grant.expiry, now + longest)
 
     def is_rewind(self, node: str, peer: str, frame: Frame) -> bool:
         """Return whether an arriving LLI requests sent items again."""

@@ -90,13 +90,13 @@ class Sources:
         feeds = self._places[node].host.forwarder.feeds
         if feeds is None:
             return
+        self.saw(node, now)
         seen = self._seen[node]
         live = set()
         deadline = self._places[node].host.forwarder.next_deadline()
         is_due = deadline is not None and deadline <= now  # such as after a change of routes
         for entry in feeds:
             live.add(entry.feed)
-            self._check_evidence(node, entry, now)
             if not is_due:
                 self._check_hops(node, entry, feeds)
             wants = entry.upstream.next <= entry.upstream.limit
@@ -110,7 +110,10 @@ class Sources:
         self._check_age(now)
 
     def saw(self, node: str, now: int) -> None:
-        """Take note of a node's evidence within a turn: an entry may end in the frame that fed it."""
+        """Check a node's evidence, also of entries that have ended: some end in the frame that fed them.
+
+        Raises Violation.
+        """
         feeds = self._places[node].host.forwarder.feeds
         if feeds is None:
             return

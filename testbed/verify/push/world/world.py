@@ -224,10 +224,11 @@ class World:
     def _receive_waiting(self, place: NodePlace) -> None:
         waiting, place.waiting = place.waiting, []
         self._grants.turn_begins()
-        for receive in waiting:
+        for number, receive in enumerate(waiting):
+            if number:  # else nothing has happened since the last turn
+                self._sources.saw(place.name, self.now)
+                self._grants.may_have_sent()
             receive()
-            self._sources.saw(place.name, self.now)
-            self._grants.may_have_sent()
 
     def _end_turn(self, place: NodePlace) -> None:
         self._settle(place)
