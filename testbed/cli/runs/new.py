@@ -18,6 +18,7 @@ from testbed.scenario.reader import STARTING_FILE
 _TEMPLATES = Path(__file__).parents[2] / "templates"
 _NAME = re.compile(r"[a-z][a-z0-9]*([-_][a-z0-9]+)*", re.ASCII)
 _LONGEST = 40
+_REPORTED = "feednet run fanout --net emulated"
 
 
 class _Kind(NamedTuple):
@@ -35,8 +36,8 @@ _KINDS = {
         "layering", "feednet run line --net emulated --layering poll --layering mine", "compares it"
     ),
     "strategy": _Kind("Mine", "feednet run failover --net emulated --strategy mine", "forwards by it"),
-    "metric": _Kind("metric", "feednet run fanout --net emulated", "its report compares by it"),
-    "figure": _Kind("figure", "feednet run fanout --net emulated", "its report has it"),
+    "metric": _Kind("metric", _REPORTED, "its report compares by it"),
+    "figure": _Kind("figure", _REPORTED, "its report has it"),
 }
 """By the kinds of base.plugins.GROUPS; `mine` stands for the name."""
 
@@ -110,8 +111,7 @@ def _check(kind: str, name: str) -> None:
     if name in _known(kind):
         raise UserError(f"NAME {name}: there is a {kind} of that name; choose another name")
     module = name.replace("-", "_")
-    if os.path.lexists(name):
-        raise UserError(f"{name}: exists already; choose another name")
+    _refuse_what_exists(Path(name))
     if iskeyword(module) or find_spec(module) is not None:
         raise UserError(f"NAME {name}: Python has the word, or a module, {module}; choose another name")
 
@@ -146,11 +146,15 @@ def _filled(text: str, kind: str, name: str) -> str:
     return re.sub(r"\bMine(?=\b|Parameters)", class_name, re.sub(r"\bmine\b", name, text))
 
 
+def _refuse_what_exists(place: Path) -> None:
+    if os.path.lexists(place):
+        raise UserError(f"{place}: exists already; choose another name")
+
+
 def _write(files: dict[Path, str], place: Path) -> None:
     """Write files into `place`, which must be new. Raises UserError."""
     try:
-        if os.path.lexists(place):
-            raise UserError(f"{place}: exists already; choose another name")
+        _refuse_what_exists(place)
         for path, text in files.items():
             if path != place:  # which is a folder
                 path.parent.mkdir(exist_ok=True)
