@@ -167,7 +167,7 @@ class Upstream:
         is_fed: the upstream has offered evidence that is of use, so that Hellos renew the lifetime, too.
         renews_alone: they do not: the LLI is repeated.
         offered: evidence that the upstream has offered, None if it knows of no source.
-        known_sent: evidence that the last LLI has named.
+        known_sent, hop_limit: evidence that the last LLI has named, and the hops that it had left.
         is_corrected: it was named anew, as an offer was of no use.
         wants_check: the upstream is to be asked by a Hello whether anything was lost.
         back_at: when a rewind that was put off may go out, ns.
@@ -193,6 +193,7 @@ class Upstream:
         self.renews_alone = False
         self.offered: Evidence | None = None
         self.known_sent: Evidence | None = None
+        self.hop_limit = SENT_HOP_LIMIT
         self.is_corrected = False
         self.wants_check = False
         self.back_at = NEVER
@@ -459,6 +460,10 @@ class Upstream:
         self.granted_ms = max(self._lifetime_ms(now), 1)
         self.expiry, self._sent_at = now + self.granted_ms * MS, now
         return [Lli(self.head, self.limit - self.head + 1, self.granted_ms)]
+
+    def repeat(self, now: int) -> list[Lli]:
+        """Ask once more for all that is open."""
+        return [] if self.state is State.PULLING else self._ask(self.head, now, again=True)
 
     def absent(self, first: int) -> None:
         """Note that the upstream has nothing before an item: it is no use to ask for that ever again."""

@@ -102,14 +102,23 @@ class Upstreams:
                 lease = max(until, now + entry.ranges.longest_lifetime())
             else:
                 lease = self._waits_until(entry, entry.face, until, now)
-            self._send_llis(entry, entry.face, up.want(limit, lease, now), now)
+            self._want(entry, entry.face, up, limit, lease, now)
             for face, scout in list(entry.scouts.items()):
                 if scout.head > up.next:  # nobody wanted what lies before, when it was sent
                     self._send_llis(entry, face, scout.rewind(up.next, 1, now), now)
                     continue
                 scout.skip(up.next)
                 until_then = self._waits_until(entry, face, until, now)
-                self._send_llis(entry, face, scout.want(min(limit, up.next), until_then, now), now)
+                self._want(entry, face, scout, min(limit, up.next), until_then, now)
+
+    def _want(
+        self, entry: FeedEntry, face: int | None, holder: Upstream, limit: int, until: int, now: int
+    ) -> None:
+        """Ask a holder for new items, and for all once more if a search may go further than it did."""
+        llis = holder.want(limit, until, now)
+        if not llis and not entry.is_fed and entry.hop_limit > holder.hop_limit:
+            llis = holder.repeat(now)
+        self._send_llis(entry, face, llis, now)
 
     def _waits_until(self, entry: FeedEntry, face: int | None, until: int, now: int) -> int:
         """Return until when a node without a source asks a next hop that may wait for this node.
@@ -633,12 +642,12 @@ class Upstreams:
             nonce = self._rng.getrandbits(32)
             entry.sends(nonce)
             known = entry.needed() if lli.credit else None
-            if holder is not None:
-                holder.known_sent = known
-                if lli.credit and holder.is_fed:
-                    self._neighbours.asked(face, lli.lifetime_ms, now)
             is_aware = bool(lli.credit) and not self._faces[face].is_local
             hop_limit = entry.hop_limit if lli.credit else SENT_HOP_LIMIT  # a cancel goes no further
+            if holder is not None:
+                holder.known_sent, holder.hop_limit = known, hop_limit
+                if lli.credit and holder.is_fed:
+                    self._neighbours.asked(face, lli.lifetime_ms, now)
             self._send(face, lli.packet(entry.feed, nonce, hop_limit, known, is_aware=is_aware))
 
     def _fetch_rtt(self, face: int) -> Rtt:

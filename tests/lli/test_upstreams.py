@@ -467,6 +467,19 @@ def test_the_lli_that_goes_up_is_the_nodes_own() -> None:
     assert interest.nonce != 77
 
 
+def test_a_search_that_may_go_further_is_repeated_at_once() -> None:
+    relay = two_ways()
+    relay.lli(B, 1, 8, lifetime_ms=3_600_000, hop_limit=2)
+    relay.lli(A, 1, 0)
+    relay.wait(WAITING)
+    relay.give(UP, idle(0, 8))
+    relay.give(C, idle(0, 1))
+    relay.wait(60 * S)
+    assert parse_interest(relay.last[UP]).hop_limit == parse_interest(relay.last[C]).hop_limit == 1
+    relay.lli(A, 1, 8, hop_limit=10)
+    assert parse_interest(relay.last[UP]).hop_limit == parse_interest(relay.last[C]).hop_limit == 9
+
+
 def test_nodes_may_ask_each_other() -> None:
     relay = Relay()
     assert relay.lli(UP, 1, 8) == ["1 lli 1+8"]

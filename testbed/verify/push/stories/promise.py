@@ -3,7 +3,8 @@
 PLAIN_NS holds for any network without the following:
 
 - legacy forwarders answer nothing, so that each next hop behind them is pulled from in turn, with all tries
-  in vain (LEGACY_NS);
+  in vain (LEGACY_NS); an LLI waits in one for its lifetime, even if what it asks for was lost, and Interests
+  that live for less than PULL_LIFETIME_MS end before all next hops but that one have been tried;
 - a forwarder without room for another feed refuses, and is asked again after doubling pauses (QUOTA_NS);
 - a permanently dead link, possibly unsignalled: its neighbour is asked until all tries were in vain
   (SILENT_NS);
@@ -14,10 +15,10 @@ PLAIN_NS holds for any network without the following:
 from collections import Counter
 from typing import NamedTuple
 
-from base.units import SECOND, US
+from base.units import MS, SECOND, US
 from forwarder.lli.consumer import MAX_RETRY
 from forwarder.lli.estimates import MAX_TIMEOUT
-from forwarder.lli.upstream import MAX_TRIES
+from forwarder.lli.upstream import MAX_TRIES, PULL_LIFETIME_MS
 from testbed.verify.push.stories.story import Story
 
 PLAIN_NS = 5 * SECOND
@@ -38,6 +39,9 @@ def promise(story: Story) -> Promise:
     within = PLAIN_NS
     if not all(node.push for node in story.nodes):
         within = max(within, LEGACY_NS)
+        lifetimes = [each.lifetime_ms for each in story.subscribers]
+        if lifetimes and min(lifetimes) < PULL_LIFETIME_MS:
+            within += max(lifetimes) * MS
     if any(node.cache_feeds < len(story.feeds) for node in story.nodes):
         within = max(within, QUOTA_NS)
     if story.dead:
