@@ -114,9 +114,9 @@ class Upstreams:
     def _want(
         self, entry: FeedEntry, face: int | None, holder: Upstream, limit: int, until: int, now: int
     ) -> None:
-        """Ask a holder for new items, and for all once more if a search may go further than it did."""
+        """Ask a holder for new items, and for all once more if a search may go much further than it did."""
         llis = holder.want(limit, until, now)
-        if not llis and not entry.is_fed and entry.hop_limit > holder.hop_limit:
+        if not llis and not entry.is_fed and entry.hop_limit > 2 * holder.hop_limit:
             llis = holder.repeat(now)
         self._send_llis(entry, face, llis, now)
 

@@ -467,7 +467,7 @@ def test_the_lli_that_goes_up_is_the_nodes_own() -> None:
     assert interest.nonce != 77
 
 
-def test_a_search_that_may_go_further_is_repeated_at_once() -> None:
+def test_a_search_that_may_go_much_further_is_repeated_at_once() -> None:
     relay = two_ways()
     relay.lli(B, 1, 8, lifetime_ms=3_600_000, hop_limit=2)
     relay.lli(A, 1, 0)

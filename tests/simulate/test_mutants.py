@@ -56,7 +56,7 @@ COSTS = {
     "demand not made": 702280,
     "demand not met": 702280,
     "demand not passed on": 702280,
-    "notice not repeated": 702503,
+    "notice not repeated": 702410,
     "probes never rarer": "too-short-to-find-out-silence",
     "refused in step": 201398,
     "renewals that the holder alone believes": "answers-after-the-time-out",
