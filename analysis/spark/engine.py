@@ -9,6 +9,7 @@ An environment variable selects PySpark's column type: only the engine of the la
 """
 
 import os
+import signal
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +18,7 @@ from importlib import metadata
 from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
+from threading import current_thread, main_thread
 from typing import Any, Literal, NamedTuple
 
 import pyarrow as pa
@@ -191,4 +193,7 @@ def _sail() -> SparkSession:
     _held.append(server)
     made = Client.builder.remote(f"sc://127.0.0.1:{port}").create()
     made.conf.set("spark.sql.session.timeZone", "UTC")
+    if current_thread() is main_thread():
+        # Sail has put its own handler before the program's, and lets waiting threads wait on.
+        signal.signal(signal.SIGINT, signal.getsignal(signal.SIGINT))
     return made  # type: ignore[return-value]

@@ -16,7 +16,7 @@ from forwarder.feedcache.items import is_signed
 from forwarder.lli.backfill import Backfill
 from forwarder.lli.downstreams import Downstreams
 from forwarder.lli.entry import FeedEntry
-from forwarder.lli.estimates import INITIAL_TIMEOUT, MAX_TIMEOUT, Rtt
+from forwarder.lli.estimates import INITIAL_TIMEOUT, MAX_TIMEOUT, MIN_TIMEOUT, Rtt
 from forwarder.lli.neighbours import Neighbours
 from forwarder.lli.ranges import MOST_AGAIN
 from forwarder.lli.upstream import MAX_TRIES, Lli, Recovery, State, Upstream
@@ -124,13 +124,16 @@ class Upstreams:
         """Return until when a node without a source asks a next hop that may wait for this node.
 
         A lifetime counts from the arrival of its LLI: if each asked for all that is left, they would keep
-        each other for ever. So a round trip is taken off, or half where less than two are left.
+        each other for ever. So a round trip is taken off, or half where less than two are left. Where that
+        leaves too little for an answer, nothing is asked: the last moments of a search would be its busiest.
         """
         holder = None if face is None else entry.holder(face)
         if face is None or holder is None:
             return until
         unknown = INITIAL_TIMEOUT if holder.state is State.PULLING else 0
-        return max(until - (self._neighbours.of(face).rtt.smoothed or unknown), (now + until) // 2)
+        left = until - now
+        until -= min(self._neighbours.of(face).rtt.smoothed or unknown, left // 8)
+        return until if until - now >= MIN_TIMEOUT else now
 
     def _reach(self, entry: FeedEntry, last: int) -> int:
         """Return how many items may be under way.

@@ -1,4 +1,4 @@
-"""`feednet run --dry-run`: a run's description, duration and size; nothing is written."""
+"""A run's expected duration and size: all that `feednet run --dry-run` prints, and writes nothing."""
 
 import errno
 import os
@@ -27,6 +27,7 @@ from testbed.scenario.model import Scenario
 _MOST_LOOKED_AT = 12
 """Maximum number of a sweep's runs with computed costs; beyond it, evenly spaced samples."""
 
+_LONG_S = 60.0
 _MININET_S = 2.0
 _MININET_S_PER_NODE = 0.2
 """Overhead of a layering over Mininet, total and per node, approximate: processes start, and captures end.
@@ -45,6 +46,15 @@ def print_run(
     _print_scenario(console, scenario, load)
     console.print(f"network   {platform.net} ({platform.reason})")
     _print_costs(console, *_of(scenario, load, platform), analysed, directory)
+
+
+def print_long(
+    console: Console, scenario: Scenario, load: Workload, platform: Platform, analysed: bool
+) -> None:
+    """Print a run's expected duration if that is long enough to ask whether to wait."""
+    costs, run_s = _of(scenario, load, platform)
+    if run_s + analysed * costs.analysis_s >= _LONG_S:
+        _print_duration(console, costs, run_s, analysed)
 
 
 def print_sweep(
@@ -121,8 +131,7 @@ def _of(scenario: Scenario, load: Workload, platform: Platform) -> tuple[Outlook
 def _print_costs(console: Console, costs: Outlook, run_s: float, analysed: bool, directory: Path) -> None:
     free = shutil.disk_usage(_check_place(directory)).free
     written = costs.run_bytes + (costs.analysis_bytes if analysed else 0)
-    analysis = f", its analysis {_seconds(costs.analysis_s)}" if analysed else ""
-    console.print(f"takes     about {_seconds(run_s)}{analysis}")
+    _print_duration(console, costs, run_s, analysed)
     console.print(f"writes    about {_bytes(written)} to {directory} ({_bytes(free)} are free)")
     good = outlook.figures()["accuracy"]
     half, nine, most = (
@@ -136,6 +145,11 @@ def _print_costs(console: Console, costs: Outlook, run_s: float, analysed: bool,
         style="dim",
     )
     console.print("nothing was run, nothing was written")
+
+
+def _print_duration(console: Console, costs: Outlook, run_s: float, analysed: bool) -> None:
+    analysis = f", its analysis {_seconds(costs.analysis_s)}" if analysed else ""
+    console.print(f"takes     about {_seconds(run_s)}{analysis}")
 
 
 def _seconds(seconds: float) -> str:

@@ -144,13 +144,14 @@ def _run_one(scenario: str, options: RunOptions) -> None:
     seconds = experiment.duration_s
     platform = options.platform()
     directory = options.directory(chosen)
-    if options.dry_run:
-        from testbed.cli.runs.dry_run import print_run
+    from testbed.cli.runs import dry_run
 
-        print_run(console, chosen, load, platform, directory, not options.no_report)
+    if options.dry_run:
+        dry_run.print_run(console, chosen, load, platform, directory, not options.no_report)
         return
     engine = _checked_engine(options)
     _print_begin(chosen, load, options, platform, directory)
+    dry_run.print_long(console, chosen, load, platform, not options.no_report)
     width = max(map(len, chosen.layerings))
     count = len(chosen.layerings)
     numbered = {name: f"{number} of {count}  " for number, name in enumerate(chosen.layerings, start=1)}

@@ -101,7 +101,7 @@ class Grants:
         self._legacy = frozenset(legacy)
         self._turns = turns
         self._grants: dict[tuple[str, str, bytes], list[_Grant]] = {}
-        self._held: dict[tuple[str, str], bytes] = {}
+        self._held: dict[tuple[str, str, int], bytes] = {}  # by Hello
         self._may_have_sent = False
         self._before: defaultdict[tuple[str, str, bytes], list[_Grant]] = defaultdict(list)
 
@@ -152,8 +152,8 @@ class Grants:
 
     def sent(self, node: str, peer: str, frame: Frame, now: int) -> None:
         """Check a frame that `node` sends to `peer`."""
-        if frame.hello is not None and frame.hello.reply is not None and frame.hello.held is not None:
-            self._renew(node, peer, frame.hello.held, now)
+        if frame.hello is not None and frame.hello.reply is not None:
+            self._renew(node, peer, frame.hello.reply, frame.hello.held, now)
         grants = self._grants.get((node, peer, frame.feed), [])
         if frame.kind == "nack" and frame.is_lli:
             grants[:] = [grant for grant in grants if grant.classic]  # a refused range ends
@@ -177,8 +177,8 @@ class Grants:
             grant.may_be_over = grant.may_be_over or frame.seq == grant.limit
 
     def _hello(self, node: str, peer: str, hello: Hello) -> None:
-        if hello.held is not None and hello.reply is None:
-            self._held[node, peer] = hello.held
+        if hello.number is not None and hello.held is not None:
+            self._held[node, peer, hello.number] = hello.held
         gone = {have.reference for have in hello.haves if have.next is None}
         for (granting, asking, feed), grants in self._grants.items():
             if granting != node or asking != peer:
@@ -187,9 +187,9 @@ class Grants:
                 self._keep((granting, asking, feed))
                 grants[:] = [grant for grant in grants if grant.classic]
 
-    def _renew(self, node: str, peer: str, granted: bytes, now: int) -> None:
-        """Prolong all grants of `peer` to `node`, if both agree on them."""
-        if self._held.pop((node, peer), None) != granted:
+    def _renew(self, node: str, peer: str, number: int, granted: bytes | None, now: int) -> None:
+        """Prolong all grants of `peer` to `node`, if both agree on them in a Hello and its reply."""
+        if granted is None or self._held.get((node, peer, number)) != granted:
             return
         for (granting, asking, _), grants in self._grants.items():
             if granting != node or asking != peer:
