@@ -112,7 +112,6 @@ SOURCE_MUTANTS: Mutants = {
         instead(Neighbours, "on_hello", _late_replies_unmeasured),
     ),
     "what comes by name taken for pushed": (instead(FeedTable, "_take", _held_by_whoever_brings_it),),
-    "rest of a lifetime renewed": (instead(Upstream, "want", _any_lease_whole),),
     "hop limits not counted": (Patch(Ranges, "hop_limit", returns(SENT_HOP_LIMIT)),),
     "changes not followed": (Patch(Upstreams, "recheck", returns(None)),),
     "the next hop is not left": (Patch(Upstreams, "leave", returns(None)),),
@@ -123,6 +122,7 @@ SOURCE_MUTANTS: Mutants = {
 
 
 SOURCE_COSTLY: Mutants = {
+    "rest of a lifetime renewed": (instead(Upstream, "want", _any_lease_whole),),
     "demand not passed on": (Patch(Upstreams, "demand_if_needed", returns(None)),),
     "demand not made": (Patch(Upstream, "demand", returns([])),),
     "demand not met": (instead(Producer, "_issued", _first_number),),

@@ -38,7 +38,6 @@ CAUGHT_BY = {
     "proof unchecked": 177,
     "pulled once": "downstream-is-asked-last",
     "refused without a word": 200110,
-    "rest of a lifetime renewed": "rest-of-a-lifetime-renewed",
     "round trip of another answer": "answer-to-an-lli-given-up",
     "signature unchecked": 267,
     "silence unnoticed": 409,
@@ -60,6 +59,7 @@ COSTS = {
     "probes never rarer": "too-short-to-find-out-silence",
     "refused in step": 201398,
     "renewals that the holder alone believes": "answers-after-the-time-out",
+    "rest of a lifetime renewed": "rest-of-a-lifetime-renewed",
     "silent hops not pulled from": 200778,
     "who pushes not gone on with": "pulled-by-entries-of-one-item",
 }
