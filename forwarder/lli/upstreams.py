@@ -124,9 +124,9 @@ class Upstreams:
         """Return until when a node without a source asks a next hop that may wait for this node.
 
         A lifetime counts from the arrival of its LLI: if each asked for all that is left, they would keep
-        each other for ever. So a round trip is taken off, but an eighth at most: a search may have to go through
-        many nodes. Where too little is left for an answer, nothing is asked: the last moments of a search would
-        be its busiest.
+        each other for ever. So a round trip is taken off, but an eighth at most, as a search may have to go
+        through many nodes. Where too little is left for an answer, nothing is asked: the last moments of a
+        search would be its busiest.
         """
         holder = None if face is None else entry.holder(face)
         if face is None or holder is None:
