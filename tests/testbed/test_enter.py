@@ -18,6 +18,8 @@ from topologies.mininet import sandbox
 
 PROGRAMS = Path(__file__).parents[1] / "interop" / "python_ndn"
 SHORT = {"items": 20, "schedule": {"speed": 1e6, "idle_limit_ms": 50.0}}
+SLOW = SHORT | {"schedule": {"speed": 1e6, "idle_limit_ms": 400.0}}
+"""A script acts between two items, on a busy machine, too."""
 WHY_NOT = sandbox.why_not()
 NEEDS_MININET = pytest.mark.skipif(WHY_NOT is not None, reason=f"Mininet cannot run here: {WHY_NOT}")
 
@@ -133,7 +135,7 @@ def test_scripts_wait_for_real_nodes_and_change_their_network(tmp_path: Path) ->
         run.finish()
 
     experiment = Experiment(
-        topology=star(2, delay_ms=5.0), layerings=["lli"], workload=SHORT, settle_ms=600_000
+        topology=star(2, delay_ms=5.0), layerings=["lli"], workload=SLOW, settle_ms=600_000
     )
     results = experiment.run(tmp_path / "run", net="mininet", script=script)
     assert 4 <= seen["behind"] < 12

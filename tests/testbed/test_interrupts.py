@@ -2,11 +2,14 @@
 
 import os
 import signal
+import subprocess
+import sys
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from exchange import A, B, answer, question, write
+from patience import PATIENCE_S
 from processes import FEEDNET, ROOT, Feednet, wait_for
 
 from testbed.experiment import run as running
@@ -195,6 +198,26 @@ def test_spark_ends_with_a_process_that_is_killed(analysed):
         process.process.kill()
         process.ended()
         wait_for(lambda: not process.others(), "the end of Spark")
+
+
+def test_sail_leaves_ctrl_c_to_the_program():
+    """Its own handler would let a thread that waits wait on."""
+    program = """
+from threading import Event
+from analysis.spark.engine import EngineChoice, session
+session(EngineChoice("sail"))
+print(flush=True)
+Event().wait()
+"""
+    words = [sys.executable, "-c", program]
+    with subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        try:
+            process.stdout.readline()
+            process.send_signal(signal.SIGINT)
+            _, complained = process.communicate(timeout=PATIENCE_S)
+        finally:
+            process.kill()
+    assert b"KeyboardInterrupt" in complained
 
 
 SLOW = """
