@@ -560,10 +560,12 @@ class Upstreams:
             self._give_up_the_past(entry, first, last, now)
 
     def _can_go_back(self, entry: FeedEntry, first: int, now: int) -> bool:
-        """Return whether the upstream is to begin again at an item."""
+        """Return whether the upstream is to begin again at an item: one with a source, as nodes that wait for
+        each other would send each other back without end.
+        """
         if self._recovery is not Recovery.GO_BACK_N or first < entry.upstream_first:
             return False
-        return self._find_way(entry, now)
+        return entry.is_fed and self._find_way(entry, now)
 
     def _give_up_the_past(self, entry: FeedEntry, first: int, last: int, now: int) -> None:
         """Send First to each downstream that asks for items that nobody has.
