@@ -1,8 +1,8 @@
 """Commands on an account, with its peer running or not.
 
-Calls that stock peers have, too, have the same names: whoami, publish, createLogStream, status, blobs.want,
-blobs.size, invite.create, friends.isBlocking; connect takes an address, blobs.add a path, and settle declares
-that nobody has more of the own feed than this peer.
+Calls that stock peers have, too, have the same names: whoami, publish, get, createLogStream, status,
+blobs.want, blobs.size, invite.create, friends.isBlocking; connect takes an address, blobs.add a path, and
+settle declares that nobody has more of the own feed than this peer.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ssb.canonical import Value, parse
 from ssb.daemon.account import Account
-from ssb.keys import InvalidRef
+from ssb.keys import InvalidRef, parse_message
 from ssb.message import ForkedFeed, InvalidMessage
 from ssb.store.blobs import RefusedBlob
 from ssb.store.feeds import Stored
@@ -69,6 +69,8 @@ class Commands:
                 case ("connect",), [str() as text]:
                     self._connect(parse_address(plain(text)))
                     return True
+                case ("get",), [str() as id_]:
+                    return self._get(plain(id_))
                 case ("blobs", "add"), [str() as path]:
                     return self._add_blob(Path(path))
                 case ("blobs", "want"), [str() as blob]:
@@ -139,6 +141,18 @@ class Commands:
             peer.blobs.announce(blob)
             peer.peer.connections.update(clock())
         return blob
+
+    def _get(self, id_: str) -> Value:
+        """Return a message's value; None if it is not here, and looked for."""
+        parse_message(id_)
+        message = self._account.feeds.get(id_)
+        if message is None and self._running is None:
+            raise CommandError("the message is not here, and the peer that could fetch it is not running")
+        if message is None and self._running is not None:
+            peer, clock = self._running
+            peer.loose.want(id_)
+            peer.peer.connections.update(clock())
+        return None if message is None else parse(message.text)
 
     def _want_blob(self, blob: str) -> bool:
         if self._account.blobs.size(blob) is not None:

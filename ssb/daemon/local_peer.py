@@ -22,6 +22,7 @@ from ssb.peer.options import PeerOptions
 from ssb.peer.peer import Peer
 from ssb.peer.program import PeerEvent, PeerWrapper
 from ssb.replication.blobs import Blobs
+from ssb.replication.loose import Loose
 from ssb.transport.address import Invite, PeerAddress
 
 
@@ -100,7 +101,7 @@ class LocalPeer(PeerWrapper):
         announcements: see Peer.
 
     Attributes:
-        peer, blobs: see Peer.
+        peer, blobs, loose: see Peer.
         epoch_ms: see above.
     """
 
@@ -119,6 +120,7 @@ class LocalPeer(PeerWrapper):
         self._unread: deque[PeerEvent] = deque()
         wanted = sorted(account.graph.replicated())
         self.blobs = Blobs(account.blobs)
+        self.loose = Loose(account.feeds)
         self.peer = Peer(
             account.identity,
             account.feeds,
@@ -130,6 +132,7 @@ class LocalPeer(PeerWrapper):
             self.blobs,
             self._access,
             announcements,
+            loose=self.loose,
         )
         super().__init__(self.peer)
         for author, blocked in account.graph.blocks():

@@ -30,6 +30,8 @@ class Connection:
         blob_fetches: its calls of `blobs.get`, each with its blob.
         wants_told: the remote's call of `blobs.createWants`.
         wants_heard: this peer's own.
+        loose: calls of `ooo.stream`, of both sides.
+        refuses_loose: the remote does not know that call.
         pings: the remote's calls of `gossip.ping`.
         useful: number of new messages received.
     """
@@ -51,6 +53,8 @@ class Connection:
     blob_fetches: dict[int, str] = field(default_factory=dict)
     wants_told: int | None = None
     wants_heard: int | None = None
+    loose: dict[int, None] = field(default_factory=dict)
+    refuses_loose: bool = False
     pings: set[int] = field(default_factory=set)
     useful: int = 0
 

@@ -26,6 +26,7 @@ from ssb.peer.program import PeerEvent
 from ssb.peer.services import ServiceError, Services
 from ssb.replication.blobs import Blobs
 from ssb.replication.ebt import Ebt, RemoteClocks
+from ssb.replication.loose import Loose
 from ssb.replication.replication import Replication
 from ssb.store.feeds import FeedStore
 from ssb.transport.address import InvalidAddress, PeerAddress, parse_address
@@ -68,6 +69,7 @@ class Peer:
         access: AccessPolicy = OPEN_ACCESS,
         announcements: Mapping[int, PeerAddress] = MappingProxyType({}),
         replication: Replication | None = None,
+        loose: Loose | None = None,
     ) -> None:
         self._identity = identity
         self._access = access
@@ -78,7 +80,7 @@ class Peer:
         self._announces_at: int | None = 0 if announcements else None
         self._outputs: list[tuple[int, bytes, Address | None]] = []
         self._events: list[PeerEvent] = []
-        self.services = Services(identity.ref, feeds, self.protocol, blobs, access)
+        self.services = Services(identity.ref, feeds, self.protocol, blobs, access, loose)
         self.connections = Connections(
             identity, options, random, access, self.protocol, self.services, self._events
         )

@@ -8,9 +8,10 @@ from ssb.canonical import Value
 from ssb.message import ForkedFeed, InvalidMessage
 from ssb.peer.access import OPEN_ACCESS, AccessPolicy, InvalidInvite
 from ssb.peer.connection import Connection
-from ssb.replication import blobs, history
+from ssb.replication import blobs, history, loose
 from ssb.replication.blobs import Blobs, BlobSource
 from ssb.replication.history import HistoryFetch, HistorySource
+from ssb.replication.loose import Loose
 from ssb.replication.replication import InvalidRequest, ProtocolError, Replication
 from ssb.store.blobs import RefusedBlob
 from ssb.store.feeds import FeedStore, StoreError
@@ -18,6 +19,7 @@ from ssb.transport.calls import Answered, Called, CallEvent, Finished
 
 USE_INVITE: Final = ("invite", "use")
 
+_MOST_STREAMS = 2  # of single messages: one that each side has opened
 _ROOM = 1 << 16  # bytes sent at once: enough to keep TCP busy, and a short queue
 
 
@@ -50,9 +52,10 @@ class Services:
         replication: of its feeds.
         blobs: its blobs; None if it handles none.
         access: decides who may connect, and who is a guest.
+        loose: single messages by their ids; None if it handles none.
 
     Attributes:
-        blobs: see above.
+        blobs, loose: see above.
     """
 
     def __init__(
@@ -62,11 +65,15 @@ class Services:
         replication: Replication,
         blobs: Blobs | None,
         access: AccessPolicy = OPEN_ACCESS,
+        loose: Loose | None = None,
     ) -> None:
         self._reference = reference
         self._feeds = feeds
         self._replication = replication
         self.blobs = blobs
+        self.loose = loose
+        if loose is not None:
+            loose.hides = replication.hides
         self._access = access
         self._streaming: dict[int, None] = {}
         self._queried: set[str] = set()
@@ -89,12 +96,16 @@ class Services:
         if self.blobs is not None:
             self.blobs.open(connection.number)
             connection.wants_heard = connection.calls.call(blobs.CREATE_WANTS, [], "source")
+        if self.loose is not None:
+            self.loose.open(connection.number, connection.remote)
 
     def close(self, connection: Connection, now: int) -> None:
         """Remove a connection."""
         self._streaming.pop(connection.number, None)
         if self.blobs is not None:
             self.blobs.close(connection.number)
+        if self.loose is not None:
+            self.loose.close(connection.number)
         if connection.replication is not None:
             connection.replication = None
             self._replication.close(connection.number, now)
@@ -146,6 +157,8 @@ class Services:
                     calls.send(connection.wants_told, body)
             for blob in self.blobs.take_fetches(connection.number):
                 connection.blob_fetches[calls.call(blobs.GET, [blob], "source")] = blob
+        if self.loose is not None and self.loose.has_output(connection.number):
+            self._say_loose(self.loose, connection)
 
     def fetch_all(self, connection: Connection) -> None:
         """Request all feeds from a peer without EBT, by `createHistoryStream`."""
@@ -220,6 +233,10 @@ class Services:
             case ("blobs", "has" | "size"), "async" if self.blobs is not None:
                 size = self.blobs.store.size(blobs.read_reference(arguments[0] if arguments else None))
                 calls.answer(call, size is not None if event.name == blobs.HAS else size)
+            case ("ooo", "stream"), "duplex" if (
+                self.loose is not None and len(connection.loose) < _MOST_STREAMS
+            ):
+                connection.loose[call] = None
             case ("gossip", "ping"), "duplex":
                 connection.pings.add(call)
             case ("whoami",), "async":
@@ -253,6 +270,8 @@ class Services:
             self._on_piece(connection, call, event.body)
         elif call == connection.wants_heard and self.blobs is not None:
             self.blobs.receive(connection.number, event.body)
+        elif call in connection.loose and self.loose is not None:
+            self.loose.receive(connection.number, event.body, now_ms)
         elif call in connection.pings:
             connection.calls.answer(call, int(now_ms))
 
@@ -264,6 +283,9 @@ class Services:
         if fetch is not None and fetch.asked is not None:
             self._answers.append(Answer(connection.remote, fetch.feed, fetch.last, event.error))
         connection.pings.discard(call)
+        if call in connection.loose:
+            del connection.loose[call]
+            connection.refuses_loose |= call > 0
         blob = connection.blob_fetches.pop(call, None)
         if blob is not None and self.blobs is not None:
             with suppress(RefusedBlob):  # its copy is invalid: another peer may have a valid one
@@ -275,6 +297,15 @@ class Services:
             self._replication.close(connection.number, now)
             if event.error:
                 self.fetch_all(connection)
+
+    def _say_loose(self, wants: Loose, connection: Connection) -> None:
+        """Say what there is on a stream of single messages; open one if there is none."""
+        bodies = wants.take_output(connection.number)
+        if not connection.loose and not connection.refuses_loose:
+            connection.loose[connection.calls.call(loose.STREAM, [], "duplex")] = None
+        for call in list(connection.loose)[:1]:
+            for body in bodies:
+                connection.calls.send(call, body)
 
     def _on_piece(self, connection: Connection, call: int, data: bytes) -> None:
         """Process bytes of a blob; end the call if they are refused."""

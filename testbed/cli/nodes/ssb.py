@@ -34,6 +34,7 @@ class Settings:
     cls=LazyGroup,
     places={
         "check": "testbed.cli.nodes.ssb_check:check",
+        "get": "testbed.cli.nodes.ssb_get:get",
         "contract": "testbed.cli.nodes.ndn_over_ssb:contract",
         "name": "testbed.cli.nodes.ndn_over_ssb:name",
         "import": "testbed.cli.nodes.ssb_transfer:import_",

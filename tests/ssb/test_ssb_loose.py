@@ -1,0 +1,178 @@
+"""Messages by their ids, out of order, through peers: as far as wants go, and nothing that is not signed."""
+
+import json
+from itertools import pairwise
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from local_peers import LocalPeers
+
+from ssb.canonical import parse, stringify
+from ssb.generate import generate_feed
+from ssb.keys import message_ref
+from ssb.message import Message
+from ssb.replication.loose import MOST_WANTS, Loose
+from ssb.replication.replication import InvalidRequest
+from ssb.store.memory import MemoryFeeds
+
+FEED = generate_feed(Random(3), 5)
+OTHERS = generate_feed(Random(4), 2)
+LATER = FEED[3]
+
+
+class Peers:
+    """Peers in a line, and what they say to each other, which arrives at once."""
+
+    def __init__(self, count: int) -> None:
+        self.stores = [MemoryFeeds() for _ in range(count)]
+        self.loose = [Loose(store) for store in self.stores]
+        self.pairs: set[tuple[int, int]] = set()
+        for one, other in pairwise(range(count)):
+            self.pairs |= {(one, other), (other, one)}
+            self.loose[one].open(other, str(other))
+            self.loose[other].open(one, str(one))
+
+    def settle(self) -> int:
+        said, is_busy = 0, True
+        while is_busy:
+            is_busy = False
+            for one, other in sorted(self.pairs):
+                for body in self.loose[one].take_output(other):
+                    said, is_busy = said + 1, True
+                    self.loose[other].receive(one, body, 1.0)
+        return said
+
+
+@pytest.mark.parametrize("hops", range(1, 6))
+def test_a_message_crosses_two_peers_that_have_not_asked_and_no_third(hops: int) -> None:
+    peers = Peers(hops + 1)
+    peers.stores[hops].append(FEED, 1.0)
+    assert peers.loose[0].want(LATER.id) is None
+    peers.settle()
+    assert (peers.stores[0].get(LATER.id) == LATER) == (hops <= 3)
+    assert peers.stores[0].tips() == {}  # it is no part of a feed
+    if hops <= 3:
+        assert all(not loose.wanted for loose in peers.loose)
+    assert peers.settle() == 0
+
+
+def test_a_want_waits_for_a_peer_that_comes_and_ends_with_who_has_it() -> None:
+    peers = Peers(3)
+    peers.loose[0].want(LATER.id)
+    peers.settle()
+    assert [loose.wanted.get(LATER.id) for loose in peers.loose] == [-1, -2, -3]
+    peers.loose[1].close(0)
+    assert peers.loose[1].wanted == {}
+    late = MemoryFeeds()
+    late.append(FEED, 1.0)
+    holder = Loose(late)
+    holder.open(0, "0")
+    peers.loose[0].open(9, "9")
+    for body in peers.loose[0].take_output(9):
+        holder.receive(0, body, 1.0)
+    for body in holder.take_output(0):
+        peers.loose[0].receive(9, body, 1.0)
+    assert peers.stores[0].get(LATER.id) == LATER
+
+
+def test_a_message_is_hidden_from_whom_its_author_blocks() -> None:
+    peers = Peers(2)
+    peers.stores[1].append(FEED, 1.0)
+    peers.loose[1].hides = lambda feed, remote: (feed, remote) == (LATER.author, "0")
+    peers.loose[0].want(LATER.id)
+    peers.settle()
+    assert peers.stores[0].get(LATER.id) is None
+
+
+def answered(id_: str, value: Any) -> MemoryFeeds:
+    """The store of a peer that wants LATER, and hears this."""
+    store = MemoryFeeds()
+    loose = Loose(store)
+    loose.want(LATER.id)
+    loose.open(1, "1")
+    loose.receive(1, stringify({id_: value}, indent=0).encode(), 1.0)
+    return store
+
+
+def forged() -> tuple[str, Any]:
+    """A message that nobody has signed, under the id that its text has."""
+    value: Any = parse(LATER.text)
+    value["content"]["text"] = "altered"
+    return Message.from_value(value).id, value
+
+
+def test_only_what_is_wanted_and_signed_is_kept() -> None:
+    assert answered(LATER.id, parse(LATER.text)).get(LATER.id) == LATER
+    with pytest.raises(InvalidRequest, match="another id"):
+        answered(LATER.id, parse(FEED[1].text))
+    assert answered(OTHERS[0].id, parse(OTHERS[0].text)).get(OTHERS[0].id) is None
+    id_, value = forged()
+    store = MemoryFeeds()
+    loose = Loose(store)
+    loose.want(id_)
+    loose.open(1, "1")
+    with pytest.raises(InvalidRequest, match="signature"):
+        loose.receive(1, json.dumps({id_: value}).encode(), 1.0)
+    assert store.get(id_) is None
+
+
+SAID = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-5, 5),
+    st.text(max_size=5),
+    st.just([]),
+    st.just({}),
+    st.just(parse(LATER.text)),
+)
+
+
+@given(
+    st.one_of(
+        st.binary(max_size=50),
+        st.dictionaries(st.sampled_from([LATER.id, OTHERS[0].id, "x"]), SAID, max_size=3).map(
+            lambda told: json.dumps(told).encode()
+        ),
+        st.sampled_from([json.dumps({LATER.id: {"content": {}}}).encode(), b"[]", b"-1"]),
+    )
+)
+def test_whatever_a_peer_says_is_a_fault_or_changes_nothing_else(body: bytes) -> None:
+    store = MemoryFeeds()
+    loose = Loose(store)
+    loose.want(LATER.id)
+    loose.open(1, "1")
+    try:
+        loose.receive(1, body, 1.0)
+    except InvalidRequest:
+        return
+    assert store.get(LATER.id) in (None, LATER)
+    assert store.tips() == {}
+
+
+def test_wants_are_bounded() -> None:
+    loose = Loose(MemoryFeeds())
+    loose.open(1, "1")
+    wants = {message_ref(number.to_bytes(32, "big")): -1 for number in range(2 * MOST_WANTS)}
+    loose.receive(1, json.dumps(wants).encode(), 1.0)
+    assert len(loose.wanted) == MOST_WANTS
+
+
+def test_a_user_reads_a_message_of_a_feed_that_nobody_here_follows(tmp_path: Path) -> None:
+    with LocalPeers(tmp_path, [("ann", "ben"), ("ben", "eve")]) as peers:
+        peers.follow("ann", "ben")
+        peers.follow("ben", "ann")
+        peers.connect("ann", "ben")
+        peers.connect("ben", "eve")
+        said = peers.say("eve", text="nobody follows me")
+        id_ = said["key"] if isinstance(said, dict) else said
+        peers.run(5)
+        assert peers.do("ann", "get", arguments=[id_]) is None
+        peers.run(5)
+        value = peers.do("ann", "get", arguments=[id_])
+        assert value["author"] == peers.id("eve")
+        assert value["content"]["text"] == "nobody follows me"
+        assert peers.tip("ann", "eve") == 0
