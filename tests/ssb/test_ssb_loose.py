@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from local_peers import LocalPeers
+from test_ssb_import import ssb
 
 from ssb.canonical import parse, stringify
 from ssb.generate import generate_feed
@@ -18,6 +19,7 @@ from ssb.message import Message
 from ssb.replication.loose import MOST_WANTS, Loose
 from ssb.replication.replication import InvalidRequest
 from ssb.store.memory import MemoryFeeds
+from testbed.errors import UserError
 
 FEED = generate_feed(Random(3), 5)
 OTHERS = generate_feed(Random(4), 2)
@@ -176,3 +178,17 @@ def test_a_user_reads_a_message_of_a_feed_that_nobody_here_follows(tmp_path: Pat
         assert value["author"] == peers.id("eve")
         assert value["content"]["text"] == "nobody follows me"
         assert peers.tip("ann", "eve") == 0
+
+
+def test_the_command_shows_a_message_and_its_thread(tmp_path: Path) -> None:
+    root = ssb(tmp_path / "ann", "publish", "Hello").split()[0]
+    ssb(tmp_path / "ann", "publish", "--content", json.dumps({"type": "post", "text": "Yes", "root": root}))
+    ssb(tmp_path / "ann", "publish", "Something else")
+    assert ssb(tmp_path / "ann", "get", root).count("\n") == 1
+    lines = ssb(tmp_path / "ann", "get", root, "--thread").splitlines()
+    assert [line.split()[-1] for line in lines] == ["Hello", "Yes"]
+    assert json.loads(ssb(tmp_path / "ann", "get", root, "--json"))["content"]["text"] == "Hello"
+    with pytest.raises(UserError, match="the message is not here, and the peer"):
+        ssb(tmp_path / "ann", "get", OTHERS[0].id)
+    with pytest.raises(UserError, match="of the form %"):
+        ssb(tmp_path / "ann", "get", "x")

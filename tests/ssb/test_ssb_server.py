@@ -142,3 +142,17 @@ def test_its_invite_lets_us_in(tmp_path: Path, server: SsbServer) -> None:
         again = accept(ours.directory, code)
         assert again.returncode == 1
         assert len(again.stderr.splitlines()) == 1
+
+
+def test_each_finds_a_message_of_the_other_by_its_id(tmp_path: Path, server: SsbServer) -> None:
+    """Neither follows the other: what comes is that message alone."""
+    (theirs,) = server.do("publish", "--type", "post", "--text", "theirs é")
+    with OurPeer(tmp_path / "ours") as ours:
+        ours.publish(3)
+        wanted = ours.ids(ours.id)[1]
+        ours.do("connect", arguments=[server.address])
+        until(lambda: ours.do("get", arguments=[theirs["key"]]) is not None)
+        assert ours.do("get", arguments=[theirs["key"]]) == theirs["value"]
+        until(lambda: server.do("get", wanted) != [])
+        assert server.do("get", wanted)[0]["content"]["text"] == "1 é"
+        assert ours.ids(server.identity.ref) == server.ids(ours.id) == []
