@@ -187,13 +187,16 @@ def _sail() -> SparkSession:
     from pysail.spark import SparkConnectServer
     from pyspark.sql.connect.session import SparkSession as Client
 
-    server = SparkConnectServer("127.0.0.1", 0)
-    server.start(background=True)
-    _, port = server.listening_address
-    _held.append(server)
-    made = Client.builder.remote(f"sc://127.0.0.1:{port}").create()
-    made.conf.set("spark.sql.session.timeZone", "UTC")
-    if current_thread() is main_thread():
-        # Sail has put its own handler before the program's, and lets waiting threads wait on.
-        signal.signal(signal.SIGINT, signal.getsignal(signal.SIGINT))
+    on_interrupt = signal.getsignal(signal.SIGINT)
+    try:
+        server = SparkConnectServer("127.0.0.1", 0)
+        server.start(background=True)
+        _, port = server.listening_address
+        _held.append(server)
+        made = Client.builder.remote(f"sc://127.0.0.1:{port}").create()
+        made.conf.set("spark.sql.session.timeZone", "UTC")
+    finally:
+        if current_thread() is main_thread() and on_interrupt is not None:
+            # Sail has put its own handler before the program's, and lets waiting threads wait on.
+            signal.signal(signal.SIGINT, on_interrupt)
     return made  # type: ignore[return-value]

@@ -463,7 +463,9 @@ class Upstream:
 
     def repeat(self, now: int) -> list[Lli]:
         """Ask once more for all that is open."""
-        return [] if self.state is State.PULLING else self._ask(self.head, now, again=True)
+        if self.state is State.PULLING or self.head > self.limit:
+            return []
+        return self._ask(self.head, now, again=True)
 
     def absent(self, first: int) -> None:
         """Note that the upstream has nothing before an item: it is no use to ask for that ever again."""

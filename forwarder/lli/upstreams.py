@@ -560,8 +560,10 @@ class Upstreams:
             self._give_up_the_past(entry, first, last, now)
 
     def _can_go_back(self, entry: FeedEntry, first: int, now: int) -> bool:
-        """Return whether the upstream is to begin again at an item: one with a source, as nodes that wait for
-        each other would send each other back without end.
+        """Return whether the upstream is to begin again at an item.
+
+        Only a node with a source asks for that: nodes that wait for each other would send each other back
+        without end.
         """
         if self._recovery is not Recovery.GO_BACK_N or first < entry.upstream_first:
             return False

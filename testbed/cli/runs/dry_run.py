@@ -1,4 +1,4 @@
-"""A run's expected duration and size: all that `feednet run --dry-run` prints, and writes nothing."""
+"""A run's expected duration and size: `feednet run --dry-run` prints it all, `feednet run` if it is long."""
 
 import errno
 import os

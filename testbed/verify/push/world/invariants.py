@@ -101,7 +101,7 @@ class Grants:
         self._legacy = frozenset(legacy)
         self._turns = turns
         self._grants: dict[tuple[str, str, bytes], list[_Grant]] = {}
-        self._held: dict[tuple[str, str, int], bytes] = {}  # by Hello
+        self._held: dict[tuple[str, str, int], bytes | None] = {}  # by node, peer and number of the Hello
         self._may_have_sent = False
         self._before: defaultdict[tuple[str, str, bytes], list[_Grant]] = defaultdict(list)
 
@@ -177,7 +177,7 @@ class Grants:
             grant.may_be_over = grant.may_be_over or frame.seq == grant.limit
 
     def _hello(self, node: str, peer: str, hello: Hello) -> None:
-        if hello.number is not None and hello.held is not None:
+        if hello.number is not None:
             self._held[node, peer, hello.number] = hello.held
         gone = {have.reference for have in hello.haves if have.next is None}
         for (granting, asking, feed), grants in self._grants.items():
@@ -212,6 +212,9 @@ class Grants:
         for key in list(self._grants):
             if key[0] == node and peer in (None, key[1]):
                 del self._grants[key]
+        self._held = {
+            key: held for key, held in self._held.items() if key[0] != node or peer not in (None, key[1])
+        }
 
 
 class Delivery:
