@@ -145,12 +145,13 @@ class Commands:
     def _get(self, id_: str) -> Value:
         """Return a message's value; None if it is not here, and looked for."""
         parse_message(id_)
-        message = self._account.feeds.get(id_)
-        if message is None and self._running is None:
-            raise CommandError("the message is not here, and the peer that could fetch it is not running")
-        if message is None and self._running is not None:
+        if self._running is None:
+            message = self._account.feeds.get(id_)
+            if message is None:
+                raise CommandError("the message is not here, and the peer that could fetch it is not running")
+        else:
             peer, clock = self._running
-            peer.loose.want(id_)
+            message = peer.loose.want(id_)
             peer.peer.connections.update(clock())
         return None if message is None else parse(message.text)
 

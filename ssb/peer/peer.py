@@ -149,7 +149,7 @@ class Peer:
         Returns for each feed with an invalid message the reason; raises StoreError.
         """
         refused = self.protocol.append(messages, now, self._now_ms(now))
-        self._events += [PeerEvent(now, "stored", message=stored) for stored in self.protocol.take_stored()]
+        self._events += [PeerEvent(now, "stored", message=stored) for stored in self._take_stored()]
         self.connections.update(now)
         return refused
 
@@ -254,7 +254,7 @@ class Peer:
 
     def _report_stored(self, connection: Connection, now: int) -> None:
         """Create the events for a peer's input: new messages, and answers."""
-        messages = self.protocol.take_stored()
+        messages = self._take_stored()
         connection.useful += len(messages)
         self.connections.scheduler.on_useful(connection.remote, len(messages))
         self._events += [PeerEvent(now, "stored", connection.remote, message=message) for message in messages]
@@ -265,6 +265,12 @@ class Peer:
             self._events.append(
                 PeerEvent(now, "answered", answer.remote, f"{answer.feed}: {said}", answer=answer)
             )
+
+    def _take_stored(self) -> list[Message]:
+        stored = self.protocol.take_stored()
+        if self.services.loose is not None:
+            self.services.loose.came(stored)
+        return stored
 
     def _now_ms(self, now: int) -> float:
         return self._epoch_ms + now // 1_000_000

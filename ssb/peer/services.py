@@ -96,7 +96,7 @@ class Services:
         if self.blobs is not None:
             self.blobs.open(connection.number)
             connection.wants_heard = connection.calls.call(blobs.CREATE_WANTS, [], "source")
-        if self.loose is not None:
+        if self.loose is not None and not self._access.is_guest(connection.remote):
             self.loose.open(connection.number, connection.remote)
 
     def close(self, connection: Connection, now: int) -> None:
@@ -135,6 +135,8 @@ class Services:
     def output_due(self, connection: Connection) -> int | None:
         """Return when there is output for a connection, ns; 0 for now, None for none."""
         if any(source.has_output for source in connection.sources.values()):
+            return 0
+        if self.loose is not None and connection.loose and self.loose.has_output(connection.number):
             return 0
         return None if connection.replication is None else self._replication.output_due(connection.number)
 
@@ -300,7 +302,7 @@ class Services:
 
     def _say_loose(self, wants: Loose, connection: Connection) -> None:
         """Say what there is on a stream of single messages; open one if there is none."""
-        bodies = wants.take_output(connection.number)
+        bodies = wants.take_output(connection.number, _ROOM)
         if not connection.loose and not connection.refuses_loose:
             connection.loose[connection.calls.call(loose.STREAM, [], "duplex")] = None
         for call in list(connection.loose)[:1]:

@@ -6,11 +6,12 @@ message. A peer that lacks what a remote wants (-n) wants it on the remote's beh
 on; as for blobs, a want of -3 is not forwarded. An answer counts if it is a message of that very id, and
 signed: no peer on the way can alter it. What no log here reaches is not proved to be in its author's feed.
 
-A message is not told to whom its author blocks. Wants beyond the limit are ignored, and are no fault.
+A message is not told to whom its author blocks. Beyond MOST_WANTS, a remote's oldest want gives way.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Final
 
 from ssb.canonical import InvalidJson, Value, parse, stringify
@@ -20,8 +21,8 @@ from ssb.replication.replication import InvalidRequest
 from ssb.store.feeds import FeedStore
 
 STREAM: Final = ("ooo", "stream")
-MOST_WANTS: Final = 1_000
-"""Wants of a remote, and wants on behalf of all remotes together."""
+MOST_WANTS: Final = 100
+"""Wants of each remote, and of this peer's user."""
 
 _OWN: Final = -1
 _FARTHEST: Final = -3
@@ -29,12 +30,12 @@ _FARTHEST: Final = -3
 
 @dataclass(slots=True)
 class _Session:
-    """A connection: the other peer, what to tell it, what it wants, and which want it was told."""
+    """A connection: the other peer, what it wants, and what to tell it: wants, and messages by their ids."""
 
     remote: str
     news: dict[str, int] = field(default_factory=dict)
     wants: dict[str, int] = field(default_factory=dict)
-    answers: list[str] = field(default_factory=list)
+    answers: dict[str, None] = field(default_factory=dict)
 
 
 class Loose:
@@ -46,6 +47,7 @@ class Loose:
 
     def __init__(self, feeds: FeedStore) -> None:
         self._feeds = feeds
+        self._own: dict[str, int] = {}
         self._wanted: dict[str, int] = {}
         self._sessions: dict[int, _Session] = {}
         self.hides: Callable[[str, str], bool] = lambda feed, remote: False
@@ -60,33 +62,31 @@ class Loose:
         parse_message(id_)
         message = self._feeds.get(id_)
         if message is None:
-            self._add_want(id_, _OWN)
+            self._put(self._own, id_, _OWN)
         return message
 
     def open(self, number: int, remote: str) -> None:
         """Add a connection with a peer."""
-        for id_ in [each for each in self._wanted if self._feeds.get(each) is not None]:
-            self._told(id_)  # its feed has come
         self._sessions[number] = _Session(remote, dict(self._wanted))
 
     def close(self, number: int) -> None:
-        """Remove a connection, and the wants on its peer's behalf."""
-        if self._sessions.pop(number, None) is None:
-            return
-        for id_, want in list(self._wanted.items()):
-            if want != _OWN and not any(one.wants.get(id_, want) > want for one in self._sessions.values()):
-                del self._wanted[id_]
+        """Remove a connection, and its peer's wants."""
+        session = self._sessions.pop(number, None)
+        for id_ in session.wants if session is not None else ():
+            self._weigh(id_)
 
     def receive(self, number: int, body: bytes, received: float) -> None:
         """Process what a remote says; `received` is in ms since 1970. Raises InvalidRequest."""
+        session = self._sessions.get(number)
+        if session is None:
+            return
         try:
             told = parse(body.decode())
         except (InvalidJson, UnicodeDecodeError) as error:
             raise InvalidRequest(f"wants of messages that cannot be read: {error}") from None
         if not isinstance(told, dict):
             raise InvalidRequest("wants of messages that are no object")
-        session = self._sessions[number]
-        for id_, value in told.items():
+        for id_, value in islice(told.items(), MOST_WANTS):
             try:
                 parse_message(id_)
             except InvalidRef:
@@ -96,63 +96,82 @@ class Loose:
             elif isinstance(value, int) and not isinstance(value, bool) and value < 0:
                 self._on_want(session, id_, value)
 
+    def came(self, messages: Iterable[Message]) -> None:
+        """Take note of messages that are in the store by now: no want of them remains."""
+        for message in messages:
+            if message.id in self._wanted:
+                self._end(message.id, message)
+
     def has_output(self, number: int) -> bool:
         """Whether there is something to say on a connection."""
-        session = self._sessions[number]
-        return bool(session.news or session.answers)
+        session = self._sessions.get(number)
+        return session is not None and bool(session.news or session.answers)
 
-    def take_output(self, number: int) -> list[bytes]:
-        """Return what to say on a connection: wants in one body, each message in its own."""
+    def take_output(self, number: int, room: int) -> list[bytes]:
+        """Return what to say on a connection, about `room` bytes at most: wants in one body, each message in
+        its own.
+        """
         session = self._sessions[number]
         news: dict[str, Value] = {id_: want for id_, want in session.news.items() if id_ in self._wanted}
-        answers = [message for id_ in session.answers if (message := self._feeds.get(id_)) is not None]
         session.news.clear()
-        session.answers.clear()
-        said: list[Value] = [news] if news else []
-        said += [{message.id: parse(message.text)} for message in answers]
-        return [stringify(each, indent=0).encode() for each in said]
+        said = [stringify(news, indent=0).encode()] if news else []
+        while session.answers and room > sum(map(len, said)):
+            id_ = next(iter(session.answers))
+            del session.answers[id_]
+            if (message := self._feeds.get(id_)) is not None:
+                said.append(stringify({id_: parse(message.text)}, indent=0).encode())
+        return said
 
     def _on_want(self, session: _Session, id_: str, want: int) -> None:
-        if id_ not in session.wants and len(session.wants) >= MOST_WANTS:
-            return
         message = self._feeds.get(id_)
-        if message is not None:
+        if message is None:
+            self._put(session.wants, id_, want)
+        else:
             self._answer(session, message)
-            return
-        session.wants[id_] = want
-        if want > _FARTHEST and (id_ in self._wanted or len(self._wanted) < MOST_WANTS):
-            self._add_want(id_, want - 1)
 
     def _on_message(self, id_: str, value: Value, received: float) -> None:
-        """Keep an answer to a want; one that nobody wants any more has no effect."""
+        """Keep an answer to a want. Another, or an invalid one, has no effect: the next peer may have it."""
         if id_ not in self._wanted:
             return
         try:
             message = Message.from_value(value)
-            if message.id != id_:
-                raise InvalidRequest("a message of another id")
-            self._feeds.add_out_of_order(message, received)
-        except InvalidMessage as error:
-            raise InvalidRequest(str(error)) from None
-        except ForkedFeed:
-            self._wanted.pop(id_, None)  # the store has the proof
+            if message.id == id_:
+                self._feeds.add_out_of_order(message, received)
+                self.came([message])
+        except InvalidMessage:
             return
-        self._told(id_)
+        except ForkedFeed:
+            self._end(id_, None)  # the store has the proof
 
-    def _told(self, id_: str) -> None:
-        """End a want whose message is here, and answer those that want it."""
-        self._wanted.pop(id_, None)
-        message = self._feeds.get(id_)
+    def _end(self, id_: str, message: Message | None) -> None:
+        """End a want, and answer those that have it, if there is an answer."""
+        del self._wanted[id_]
+        self._own.pop(id_, None)
         for session in self._sessions.values():
             if session.wants.pop(id_, None) is not None and message is not None:
                 self._answer(session, message)
 
     def _answer(self, session: _Session, message: Message) -> None:
-        if not self.hides(message.author, session.remote):
-            session.answers.append(message.id)
+        if len(session.answers) < MOST_WANTS and not self.hides(message.author, session.remote):
+            session.answers[message.id] = None
 
-    def _add_want(self, id_: str, want: int) -> None:
+    def _put(self, wants: dict[str, int], id_: str, want: int) -> None:
+        """Add a want to those of a remote or of the user."""
+        if id_ not in wants and len(wants) >= MOST_WANTS:
+            oldest = next(iter(wants))
+            del wants[oldest]
+            self._weigh(oldest)
+        wants[id_] = want
+        self._weigh(id_)
+
+    def _weigh(self, id_: str) -> None:
+        """Find out how much a message is wanted here; tell all peers if that is more than before."""
+        wants = [each.wants[id_] - 1 for each in self._sessions.values() if id_ in each.wants]
+        want = max([*wants, *([_OWN] if id_ in self._own else [])], default=_FARTHEST - 1)
+        if want < _FARTHEST:
+            self._wanted.pop(id_, None)
+            return
         if self._wanted.get(id_, _FARTHEST - 1) < want:
-            self._wanted[id_] = want
             for session in self._sessions.values():
                 session.news[id_] = want
+        self._wanted[id_] = want

@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
 from random import Random
 from typing import Any
 
@@ -19,6 +20,7 @@ from ssb.peer.options import PeerOptions
 from ssb.peer.peer import Peer
 from ssb.replication.ebt import REPLICATE, REQUEST
 from ssb.replication.history import NAME as HISTORY
+from ssb.replication.loose import STREAM, Loose
 from ssb.replication.session import Note
 from ssb.store.clocks import MemoryClocks
 from ssb.store.memory import MemoryFeeds
@@ -37,10 +39,11 @@ def compact(message: Message) -> bytes:
 
 
 class Friends:
-    """A policy that knows some peers."""
+    """A policy that knows some peers, and takes others for guests."""
 
-    def __init__(self, friends: set[str]) -> None:
+    def __init__(self, friends: AbstractSet[str], guests: AbstractSet[str] = frozenset()) -> None:
         self.friends = friends
+        self.guests = guests
 
     def admits(self, peer: str) -> bool:
         return True
@@ -49,7 +52,7 @@ class Friends:
         return peer in self.friends
 
     def is_guest(self, peer: str) -> bool:
-        return False
+        return peer in self.guests
 
     def use_invite(self, peer: str, arguments: Sequence[Value]) -> Value:
         raise NotImplementedError
@@ -64,7 +67,10 @@ class World:
         self.feeds = MemoryFeeds()
         self.feeds.append(FEED[:held], 0.0)
         options = PeerOptions(connections=connections)
-        self.peer = Peer(VICTIM, self.feeds, MemoryClocks(), [KEY], options, Random(1), access=access)
+        self.loose = Loose(self.feeds)
+        self.peer = Peer(
+            VICTIM, self.feeds, MemoryClocks(), [KEY], options, Random(1), access=access, loose=self.loose
+        )
         self.now = 0
         self.sent: Counter[int] = Counter()
         self.clients: dict[int, Client] = {}
@@ -120,9 +126,11 @@ class Client:
         self.channel = SecureStream(ClientHandshake(identity, VICTIM.public_key, network, b"e" * 32))
         self.calls = Calls()
         self.replication = 0
+        self.called: list[tuple[str, ...]] = []
 
     def receive(self, data: bytes) -> None:
-        self.calls.receive(self.channel.receive(data))
+        events = self.calls.receive(self.channel.receive(data))
+        self.called += [event.name for event in events if isinstance(event, Called)]
 
     def take_output(self) -> bytes:
         if self.channel.remote is not None:
@@ -422,6 +430,19 @@ def test_half_of_the_places_are_for_those_whom_the_user_knows() -> None:
     world.client(friends[3])  # it has lost its connection, and does not know it yet
     world.settle()
     assert connected(world) == {friend.ref for friend in friends[:10]}
+
+
+def test_a_guest_hears_no_wants_of_messages_and_has_none() -> None:
+    world = World(access=Friends({GOOD.ref}, {BAD.ref}))
+    world.loose.want(FEED[9].id)
+    good, guest = world.client(GOOD), world.client(BAD)
+    world.settle()
+    assert STREAM in good.called
+    assert STREAM not in guest.called
+    call = guest.calls.call(STREAM, [], "duplex")
+    guest.calls.send(call, json.dumps({FEED[8].id: -1}).encode())
+    world.settle()
+    assert [*world.loose.wanted] == [FEED[9].id]
 
 
 @pytest.mark.parametrize(("body", "stays"), [(b"1", False), (forged(), True)])

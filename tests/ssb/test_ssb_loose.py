@@ -24,6 +24,7 @@ from testbed.errors import UserError
 FEED = generate_feed(Random(3), 5)
 OTHERS = generate_feed(Random(4), 2)
 LATER = FEED[3]
+ROOM = 1 << 16
 
 
 class Peers:
@@ -43,7 +44,7 @@ class Peers:
         while is_busy:
             is_busy = False
             for one, other in sorted(self.pairs):
-                for body in self.loose[one].take_output(other):
+                for body in self.loose[one].take_output(other, ROOM):
                     said, is_busy = said + 1, True
                     self.loose[other].receive(one, body, 1.0)
         return said
@@ -74,9 +75,9 @@ def test_a_want_waits_for_a_peer_that_comes_and_ends_with_who_has_it() -> None:
     holder = Loose(late)
     holder.open(0, "0")
     peers.loose[0].open(9, "9")
-    for body in peers.loose[0].take_output(9):
+    for body in peers.loose[0].take_output(9, ROOM):
         holder.receive(0, body, 1.0)
-    for body in holder.take_output(0):
+    for body in holder.take_output(0, ROOM):
         peers.loose[0].receive(9, body, 1.0)
     assert peers.stores[0].get(LATER.id) == LATER
 
@@ -107,19 +108,41 @@ def forged() -> tuple[str, Any]:
     return Message.from_value(value).id, value
 
 
-def test_only_what_is_wanted_and_signed_is_kept() -> None:
+def test_only_what_is_wanted_and_signed_is_kept_and_the_next_peer_may_have_it() -> None:
     assert answered(LATER.id, parse(LATER.text)).get(LATER.id) == LATER
-    with pytest.raises(InvalidRequest, match="another id"):
-        answered(LATER.id, parse(FEED[1].text))
     assert answered(OTHERS[0].id, parse(OTHERS[0].text)).get(OTHERS[0].id) is None
+    wrong = answered(LATER.id, parse(FEED[1].text))
+    assert wrong.get(LATER.id) is None
+    assert wrong.get(FEED[1].id) is None
     id_, value = forged()
     store = MemoryFeeds()
     loose = Loose(store)
     loose.want(id_)
     loose.open(1, "1")
-    with pytest.raises(InvalidRequest, match="signature"):
-        loose.receive(1, json.dumps({id_: value}).encode(), 1.0)
+    loose.receive(1, json.dumps({id_: value}).encode(), 1.0)
     assert store.get(id_) is None
+    assert loose.wanted == {id_: -1}
+
+
+def test_a_want_ends_with_a_message_that_comes_in_its_feed_and_those_behind_have_it() -> None:
+    peers = Peers(3)
+    peers.loose[0].want(LATER.id)
+    peers.settle()
+    peers.stores[1].append(FEED, 1.0)
+    peers.loose[1].came(FEED)
+    peers.settle()
+    assert peers.stores[0].get(LATER.id) == LATER
+    assert peers.loose[0].wanted == peers.loose[1].wanted == {}
+
+
+def test_answers_leave_room_for_other_calls() -> None:
+    peers = Peers(2)
+    peers.stores[1].append(FEED, 1.0)
+    peers.loose[1].receive(0, json.dumps({message.id: -1 for message in FEED}).encode(), 1.0)
+    said = []
+    while peers.loose[1].has_output(0):
+        said.append(len(peers.loose[1].take_output(0, 1)))
+    assert said == [1] * len(FEED)
 
 
 SAID = st.one_of(
@@ -155,12 +178,25 @@ def test_whatever_a_peer_says_is_a_fault_or_changes_nothing_else(body: bytes) ->
     assert store.tips() == {}
 
 
-def test_wants_are_bounded() -> None:
+def test_of_too_many_wants_the_oldest_give_way() -> None:
     loose = Loose(MemoryFeeds())
-    loose.open(1, "1")
-    wants = {message_ref(number.to_bytes(32, "big")): -1 for number in range(2 * MOST_WANTS)}
-    loose.receive(1, json.dumps(wants).encode(), 1.0)
-    assert len(loose.wanted) == MOST_WANTS
+    for number in (1, 2):
+        loose.open(number, str(number))
+    ids = [message_ref(number.to_bytes(32, "big")) for number in range(2 * MOST_WANTS)]
+    for id_ in ids:
+        loose.receive(1, json.dumps({id_: -1}).encode(), 1.0)
+    assert [*loose.wanted] == ids[MOST_WANTS:]
+    loose.receive(2, json.dumps({ids[0]: -1}).encode(), 1.0)  # one remote's wants cost another's none
+    assert len(loose.wanted) == MOST_WANTS + 1
+    loose.close(1)
+    assert [*loose.wanted] == ids[:1]
+
+
+def test_a_closed_connection_and_a_guest_are_not_heard() -> None:
+    loose = Loose(MemoryFeeds())
+    loose.receive(1, json.dumps({LATER.id: -1}).encode(), 1.0)
+    assert loose.wanted == {}
+    assert not loose.has_output(1)
 
 
 def test_a_user_reads_a_message_of_a_feed_that_nobody_here_follows(tmp_path: Path) -> None:
