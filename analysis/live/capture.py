@@ -1,6 +1,6 @@
 """State of growing captures: frames over time, the PIT of every node, the progress of feeds.
 
-Batches of a stream (analysis.spark.stream_source) are reduced by analysis.live.batch to counts and message
+Batches of a stream (analysis.spark.capture_source) are reduced by analysis.live.batch to counts and message
 fields; a LiveCapture per capture accumulates them in the driver. It keeps at most MOST_SLICES time slices,
 and doubles their width on overflow. Fragmented messages are followed once complete; TCP streams are not
 reassembled.

@@ -24,7 +24,8 @@ from analysis.decode.reader import NodeRule
 from analysis.errors import AnalysisError, reason
 from analysis.live.batch import counts, messages
 from analysis.live.capture import NEEDED, Break, LiveCapture
-from analysis.spark.stream_source import Offset, follow_captures
+from analysis.spark.capture_source import follow_captures
+from analysis.spark.stream_reader import Offset
 from captures.formats.growing import START, GrowingCapture
 from captures.formats.pcapng import CaptureError, Direction, Interface, Writer
 
@@ -74,9 +75,9 @@ class LiveQuery:
     """Follows captures by Spark.
 
     Args:
-        captures: the paths of each by its name, as in analysis.spark.stream_source.
+        captures: the paths of each by its name, as in analysis.spark.capture_source.
         breaks: events of nodes and links, by capture.
-        every: seconds between batches, as in analysis.spark.stream_source.
+        every: seconds between batches, as in analysis.spark.capture_source.
 
     Attributes:
         captures: counts and PITs of each capture, by name. Guarded by `lock`.

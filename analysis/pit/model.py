@@ -108,15 +108,13 @@ from typing import cast
 
 import numpy as np
 
-from analysis.packet_schema import FOREVER
+from analysis.packet_schema import DIGEST, FOREVER, FORK
 from analysis.pit.classic import ClassicEntry, Key, key_of
 from analysis.pit.entry import Entry, Interval, Ledger, Message, State, Step
 from analysis.pit.feed import FeedEntry
 from analysis.pit.hellos import Hellos
-from analysis.pit.matching import DIGEST
 from captures.formats.records import Flags, Ints
 
-FORK = "/32=fork/seq="
 """Component of a fork proof's name, between feed and number."""
 _ASKS = ("interest", "lli")
 _MANY = 12

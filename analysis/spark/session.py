@@ -38,7 +38,10 @@ _ALWAYS = {
     "spark.python.authenticate.socketTimeout": "300s",  # 15 s are not enough on a very busy machine
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.python.filterPushdown.enabled": "true",
     "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+    # Without checksum files, which other programs take for tables.
+    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
 }
 # Compiling code that runs once costs more than it saves, in Java and in Spark; so do adaptive planning, more
 # tasks than work (jobs run in parallel), and parallel garbage collection. The quick compiler alone has 48 MB

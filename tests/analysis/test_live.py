@@ -193,10 +193,11 @@ def test_slices_double_and_keep_their_sums(times, origin):
 
 @pytest.mark.spark
 def test_spark_counts_and_chooses(jvm, tmp_path):
-    from analysis.spark.batch_source import read_captures
+    from analysis.spark.batch_reader import readings
+    from analysis.spark.capture_source import read_captures
 
     write_capture(tmp_path / "c", poll())
-    packets = read_captures(jvm, {"x": tmp_path / "c"}).select(*live.NEEDED).cache()
+    packets = read_captures(jvm, readings({"x": str(tmp_path / "c")}, 1)).select(*live.NEEDED).cache()
     rows = rows_of(tmp_path / "c")
 
     def key(row):

@@ -66,7 +66,7 @@ def pit_peaks(spark, captures, directory):
     """Return the most entries and bytes of each node that had any, by capture, as the batch analysis finds
     them; of its stages only these."""
     from analysis.decode.reader import Reading, ReadStatistics, plain, read_packets
-    from analysis.pit.windows.files import scan
+    from analysis.pit.windows.tables import write_pits
     from analysis.spark.engine import frame
     from analysis.tables.reassembly import reassemble
     from analysis.tables.schema import PACKETS
@@ -79,9 +79,8 @@ def pit_peaks(spark, captures, directory):
         for batch in read_packets(Reading(path.parent.name, piece, "interface"), ReadStatistics())
     ]
     none = spark.createDataFrame([], "layering string, interface string, time long")
-    packets = reassemble(frame(spark, pa.Table.from_batches(decoded), PACKETS.spark), none).toArrow()
-    pq.write_to_dataset(packets, directory / "packets", ["layering", "node"])
-    scan(directory / "packets", directory / "pit")
+    packets = reassemble(frame(spark, pa.Table.from_batches(decoded), PACKETS.spark), none)
+    write_pits(packets, directory / "pit")
     found = {}
     rows = pq.read_table(directory / "pit" / "pit_occupancy").to_pylist()
     for row in rows:

@@ -22,7 +22,6 @@ from pathlib import Path
 import click
 
 from analysis.decode.reader import Reading, ReadStatistics, read_packets
-from analysis.spark.batch_source import read_captures
 from analysis.spark.parquet import BY
 from analysis.spark.session import spark_session
 from analysis.spark.to_parquet import extract
@@ -133,11 +132,6 @@ def bench(packets: int, repetitions: int, as_json: bool) -> None:
             extract([Reading("bench", piece) for piece in cut(path)], out, BY, spark)
             return time.perf_counter() - before
 
-        def through_spark(path: Path) -> float:
-            before = time.perf_counter()
-            read_captures(spark, {"bench": path}).write.mode("overwrite").parquet(str(out))
-            return time.perf_counter() - before
-
         with_spark(few)
         alone(part)
         for _ in range(repetitions):
@@ -146,7 +140,6 @@ def bench(packets: int, repetitions: int, as_json: bool) -> None:
                 ("scapy", by_scapy, few),
                 ("alone", alone, whole),
                 ("spark", with_spark, whole),
-                ("through", through_spark, whole),
             ):
                 if name != "tshark" or shutil.which("tshark"):
                     rates[name].add(sizes[path] / way(path))
@@ -154,7 +147,6 @@ def bench(packets: int, repetitions: int, as_json: bool) -> None:
     rows = [
         Row("decoder alone, a CPU second", rates["alone"], "packets/s", DECODER_BAR),
         Row("Spark, two cores, to Parquet", rates["spark"], "packets/s"),
-        Row("  through the DataSource and Spark's own writer", rates["through"], "packets/s"),
     ]
     for name, what, least in (
         ("tshark", "tshark, fields up to", TSHARK_BAR),
