@@ -104,7 +104,7 @@ forwarder suppressed towards every face.
 
 from collections.abc import Callable
 from heapq import heappop, heappush
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -141,6 +141,11 @@ class PitModel:
         self._ledger = Ledger(watch)
         self._now = -FOREVER
         self._late = "expired"  # outcome of entries that expire
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what is pickled: closed entries still have timers, which do nothing."""
+        open_ones = sorted(timer for timer in self._timers if timer[2].is_open)
+        return self.__dict__ | {"_timers": open_ones}
 
     @property
     def state(self) -> State:

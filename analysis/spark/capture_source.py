@@ -65,8 +65,9 @@ def follow_captures(
     rule: NodeRule = "auto",
     most_bytes: int | None = None,
     every: float = 0,
+    columns: pa.Schema = PACKETS,
 ) -> DataFrame:
-    """Return the stream of the packets of growing captures, with the columns of PACKETS.
+    """Return the stream of the packets of growing captures, with some columns of PACKETS.
 
     `captures` maps a name to the present and future paths of a capture, in order. A batch has about
     `most_bytes`, or all available; the next one is planned no sooner than `every` seconds later, unless more
@@ -74,7 +75,7 @@ def follow_captures(
     replaced, ends the query with a CaptureError.
     """
     spark.dataSource.register(CaptureSource)
-    reader = spark.readStream.format("ndn-capture").option("node", rule)
+    reader = spark.readStream.format("ndn-capture").schema(from_arrow_schema(columns)).option("node", rule)
     if most_bytes is not None:
         reader = reader.option("most_bytes", most_bytes)
     if every:
@@ -119,6 +120,7 @@ class CaptureSource(DataSource):
         most = self.options.get("most_bytes")
         return GrowingReader(
             json.loads(self.options["captures"]),
+            schema.names,
             self.options.get("node", "auto"),
             int(most) if most else None,
             float(self.options.get("every", "0")),

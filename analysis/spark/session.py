@@ -54,6 +54,8 @@ _SMALL = {
     "spark.sql.files.minPartitionNum": "1",
 }
 _QUICK_JAVA = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m", "-XX:+UseSerialGC")
+_PROGRESS = "Streaming TransformWithState"
+"""What PySpark's workers of stateful operators print of their steps."""
 _PATIENCE_S = 5.0
 """Timeout of a connection to the master."""
 
@@ -181,7 +183,8 @@ def _configuration(master: str, small: bool, quick: bool, java_version: str) -> 
 def _listen(said: IO[str], started: Event, early: list[str]) -> None:
     for line in said:
         if started.is_set():
-            sys.stderr.write(line)
+            if line.strip() and _PROGRESS not in line:
+                sys.stderr.write(line)
         else:
             early.append(line)
 

@@ -19,6 +19,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from analysis.decode.reader import Reading, ReadStatistics, plain, read_packets, strictly
+from analysis.packet_schema import PACKETS
 from captures.formats.files import Piece
 from captures.formats.growing import START, GrowingCapture, Position, open_any
 
@@ -37,17 +38,19 @@ class GrowingPiece(InputPartition):
 
 
 class GrowingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reports the growth of captures, cuts the new bytes, and decodes the pieces."""
+    """Reports the growth of captures, cuts the new bytes, and decodes some columns of the pieces."""
 
     def __init__(
         self,
         captures: Mapping[str, Sequence[str]],
+        names: Sequence[str] = tuple(PACKETS.names),
         rule: Any = "auto",
         most_bytes: int | None = None,
         every: float = 0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._captures = captures
+        self._names = names
         self._rule = rule
         self._most = most_bytes
         self._every = every
@@ -120,7 +123,7 @@ class GrowingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             reading = Reading(partition.name, partition.piece._replace(path=path), self._rule)
             findings = ReadStatistics()
             try:
-                for batch in read_packets(reading, findings):
+                for batch in read_packets(reading, findings, self._names):
                     yield plain(batch)
             except FileNotFoundError:
                 if path == partition.paths[-1]:
