@@ -104,6 +104,8 @@ _FEEDNETS = (
     Metric(_LATENCY, "first_item_max", "First item after joining, maximum", "ms", "lower"),
     Metric(_LATENCY, "recovery_p50", "Longest gap after a failure, median of subscribers", "ms", "lower"),
     Metric(_LATENCY, "recovery_max", "Longest gap after a failure", "ms", "lower", "longest gap"),
+    Metric(_LATENCY, "late_share", "Items that come after a newer one of any feed", "%", "lower"),
+    Metric(_LATENCY, "late_by_max", "The newer one is newer by, maximum", "ms", "lower"),
     Metric(
         _STATE, "state_entries_mean", "State entries, mean of a node", "entries", "lower", "state entries"
     ),

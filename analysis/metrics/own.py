@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 OFFERED = (
     *("carried", "connections", "copies", "events", "faults", "feeds_at", "first_items", "flows", "found"),
-    *("keeping_up", "latency", "latency_quantiles", "link_use", "packets", "pit_lives", "pit_summary"),
-    *("queue", "recovery", "sent_messages", "standing", "state_kinds", "state_summary", "tiny_sent"),
-    *("traffic", "wire_bound"),
+    *("insertions", "keeping_up", "latency", "latency_quantiles", "link_use", "packets", "pit_lives"),
+    *("pit_summary", "queue", "recovery", "sent_messages", "standing", "state_kinds", "state_summary"),
+    *("tiny_sent", "traffic", "wire_bound"),
 )
 """The tables that values() can read: those of docs/tables.md, and what feednet's own metrics are made of."""
 

@@ -366,6 +366,7 @@ def _measure(given: RunInputs) -> pa.Table:
         aggregates.lives_totals(table["pit_lives"]),
         aggregates.wire_totals(table["traffic"], given.setting.nodes),
         aggregates.single(table["carried"]),
+        aggregates.single(table["insertions"]),
         aggregates.single(table["wire_bound"]),
         aggregates.single(table["copies"]),
         aggregates.busiest(table["link_use"]),
@@ -408,6 +409,7 @@ def _delay(given: RunInputs) -> None:
     times = own.select("layering", "node", "published", "delivered", "latency_ns").toArrow()
     given.write("keeping_up", keeping_up(given.cases, times))
     given.keep("carried", carried(given.latencies), "layering")
+    given.keep("insertions", delivery.insertions(given.latencies), "layering")
     given.keep("latency_quantiles", quantiles(given.latencies), "layering", "node")
     given.keep("flows", bottleneck.flows(given.latencies), "layering", "node", "feed")
 

@@ -611,6 +611,24 @@ def test_the_first_item_after_joining(spark, late):
     ]
 
 
+def test_items_that_change_what_a_reader_has_seen(spark, late):
+    table = noted(
+        spark,
+        (10_000_000, "p", "published", "f", 1, 9),
+        (20_000_000, "p", "published", "g", 1, 9),
+        (30_000_000, "p", "published", "f", 2, 9),
+        (31_000_000, "s", "delivered", "g", 1, 9),
+        (40_000_000, "s", "delivered", "f", 1, 9),  # g's was newer by 10 ms
+        (50_000_000, "s", "delivered", "f", 2, 9),
+        (60_000_000, "t", "delivered", "f", 2, 9),
+        (60_000_000, "t", "delivered", "f", 1, 9),  # at one instant: shown together
+    )
+    (row,) = delivery.insertions(late(table)).toArrow().to_pylist()
+    assert (row["late_share"], row["late_by_max"]) == (20.0, 10.0)
+    (row,) = delivery.insertions(late(table).where("node = 't'")).toArrow().to_pylist()
+    assert (row["late_share"], row["late_by_max"]) == (0.0, None)
+
+
 TIMELINE = "layering string, time long, event string, place string"
 
 

@@ -117,6 +117,24 @@ def faults(events: DataFrame) -> DataFrame:
     )
 
 
+def insertions(latencies: DataFrame) -> DataFrame:
+    """Return layering, late_share (%), late_by_max (ms): deliveries of SUBSCRIBED items to readers who had
+    a newer one, of any feed, and by how much the newest was newer.
+
+    A view that sorts items by their time inserts these into what it has shown (Tarr et al., "Secure
+    Scuttlebutt", ACM ICN 2019, section 3.3). Items that come at one instant are shown together.
+    """
+    before = Window.partitionBy("layering", "node").orderBy("delivered")
+    newest = F.max("published").over(before.rangeBetween(Window.unboundedPreceding, -1))
+    by = (newest - F.col("published")).alias("by")
+    known = latencies.where(F.col("purpose") == SUBSCRIBED).select("layering", by)
+    is_late = F.coalesce(F.col("by"), F.lit(0)) > 0
+    return known.groupBy("layering").agg(
+        (F.count_if(is_late) * 100.0 / F.count("*")).alias("late_share"),
+        (F.max(F.when(is_late, F.col("by"))) / 1e6).alias("late_by_max"),
+    )
+
+
 def copies(messages: DataFrame, streamed: DataFrame) -> DataFrame:
     """Count a layering's item packets, from analysis.tables.reassembly and
     analysis.tables.protocol_messages.unwrapped_items.
