@@ -28,7 +28,7 @@ from analysis.decode.reader import NodeRule
 from analysis.errors import AnalysisError, reason
 from analysis.live.capture import LiveCapture
 from analysis.live.following import Break
-from analysis.live.stream import NEEDED, streaming_session, told, told_so_far
+from analysis.live.stream import NEEDED, streaming, told, told_so_far
 from analysis.spark.capture_source import follow_captures
 from analysis.spark.stream_reader import Offset
 from captures.formats.growing import START, GrowingCapture
@@ -111,15 +111,15 @@ class LiveQuery:
         self._reported = -1
         self._ends: tuple[dict[str, int], dict[str, int]] | None = None  # of captures of these sizes
         self._scratch = None if checkpoint else tempfile.mkdtemp(prefix="feednet-watch-")
-        spark = streaming_session(spark)
         place = str(checkpoint.resolve() if checkpoint else self._scratch)
-        if checkpoint and any(checkpoint.glob("commits/[0-9]*")):
-            self._take_over(told_so_far(spark, place))
-        packets = follow_captures(spark, captures, rule, BATCH_BYTES, every, NEEDED)
-        stream = told(packets, breaks).writeStream.outputMode("update").foreachBatch(self._take)
-        trigger = f"{round(min(every, TRIGGER_S) * 1000)} milliseconds"
-        stream = stream.option("checkpointLocation", place).trigger(processingTime=trigger)
-        self._query: StreamingQuery = stream.start()
+        with streaming(spark):
+            if checkpoint and any(checkpoint.glob("commits/[0-9]*")):
+                self._take_over(told_so_far(spark, place))
+            packets = follow_captures(spark, captures, rule, BATCH_BYTES, every, NEEDED)
+            stream = told(packets, breaks).writeStream.outputMode("update").foreachBatch(self._take)
+            trigger = f"{round(min(every, TRIGGER_S) * 1000)} milliseconds"
+            stream = stream.option("checkpointLocation", place).trigger(processingTime=trigger)
+            self._query: StreamingQuery = stream.start()
 
     @property
     def behind(self) -> int:

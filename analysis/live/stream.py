@@ -7,6 +7,7 @@ in one task, as its nodes are told of together; captures are several.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
@@ -48,13 +49,24 @@ _CONF = {
 }
 
 
-def streaming_session(spark: SparkSession) -> SparkSession:
-    """Return a session of the same application for told() and told_so_far()."""
-    session = spark.newSession()
+@contextmanager
+def streaming(spark: SparkSession) -> Iterator[None]:
+    """Give a session the settings that told_so_far() and the start of a query of told() need.
+
+    A query keeps those that it was started with.
+    """
+    before = {name: spark.conf.get(name, None) for name in _CONF}
     for name, value in _CONF.items():
-        session.conf.set(name, value)
-    _ = session.streams  # starts what coordinates state stores, which told_so_far() needs
-    return session
+        spark.conf.set(name, value)
+    _ = spark.streams  # starts what coordinates state stores, which told_so_far() needs
+    try:
+        yield
+    finally:
+        for name, known in before.items():
+            if known is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, known)
 
 
 def told(packets: DataFrame, breaks: Mapping[str, Sequence[Break]]) -> DataFrame:
@@ -62,7 +74,7 @@ def told(packets: DataFrame, breaks: Mapping[str, Sequence[Break]]) -> DataFrame
     capture with packets, a row of `layering`, `slice` and `value` for each slice that differs, and one for
     OVERVIEW.
 
-    `breaks` are events of nodes and links by capture. The session is a streaming_session().
+    `breaks` are events of nodes and links by capture.
     """
     captures = packets.mapInArrow(reduced, _REDUCED).groupBy("layering")
     return captures.transformWithState(FollowCaptures(breaks), _TOLD, "Update", "None")
