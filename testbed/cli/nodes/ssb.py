@@ -35,6 +35,7 @@ class Settings:
     places={
         "check": "testbed.cli.nodes.ssb_check:check",
         "get": "testbed.cli.nodes.ssb_get:get",
+        "view": "testbed.cli.nodes.ssb_view:view",
         "contract": "testbed.cli.nodes.ndn_over_ssb:contract",
         "name": "testbed.cli.nodes.ndn_over_ssb:name",
         "import": "testbed.cli.nodes.ssb_transfer:import_",

@@ -29,7 +29,7 @@ def get(settings: Settings, message: str, patience: float, thread: bool, as_json
     """
     with commands_of(settings) as commands:
         value = _found(commands, message, patience)
-        values = [value, *(_answers(commands, message) if thread else ())]
+        values = _thread(commands, message, value) if thread else [value]
     for each in values:
         click.echo(json.dumps(each, ensure_ascii=False) if as_json else message_line(each, None, None))
 
@@ -44,8 +44,13 @@ def _found(commands: Any, message: str, patience: float) -> dict[str, Any]:
     return found
 
 
-def _answers(commands: Any, root: str) -> list[dict[str, Any]]:
-    """Return the posts here whose thread begins with a message, by the time that they say."""
-    entries = commands.stream(["createLogStream"], [{"type": "post"}])
-    found = [entry["value"] for entry in entries if entry["value"]["content"].get("root") == root]
-    return sorted(found, key=lambda value: value["timestamp"])
+def _thread(commands: Any, root: str, first: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return a message and the posts here that answer it, in causal order."""
+    from ssb.applications.tangles import Tangle
+    from ssb.message import Message
+
+    tangle = Tangle(root)
+    tangle.add(Message.from_value(first))
+    for entry in commands.stream(["createLogStream"], [{"type": "post"}]):
+        tangle.add(Message.from_value(entry["value"]))
+    return [json.loads(message.text) for message in tangle.order]

@@ -1,0 +1,159 @@
+"""Tangles: messages of several logs in causal order.
+
+A message of a tangle names its `root`, and in `branch` the newest messages of the tangle that its author knew
+(Tarr et al., "Secure Scuttlebutt", ACM ICN 2019, section 3.3, footnote 3). It comes after these, and after
+what its author has written in the tangle before; among messages that nothing orders, by the time that they
+claim, then by author. So a false time misleads only about what the author did not answer, and peers with the
+same messages show the same order, however they came. A message whose `branch` has not come yet stands as if
+it named only what is here, and moves when the rest arrives.
+"""
+
+from bisect import bisect_left, insort
+from collections import defaultdict
+from collections.abc import Iterable
+from heapq import heapify, heappop, heappush
+from operator import attrgetter
+from typing import Any, Final, NamedTuple
+
+from ssb.applications.about import is_reference
+from ssb.keys import parse_message
+from ssb.message import Message
+
+_NUMBER: Final = attrgetter("sequence")
+_Key = tuple[bool, float, str, int, str]
+
+
+class Insertion(NamedTuple):
+    """What a new message changed: its place, and how many messages changed theirs besides moving on."""
+
+    place: int
+    reordered: int
+
+
+def branches(content: dict[str, Any]) -> list[str]:
+    """Return the references in a content's `branch`, which is one or a list."""
+    named = content.get("branch")
+    return [
+        each for each in (named if isinstance(named, list) else [named]) if is_reference(each, parse_message)
+    ]
+
+
+class Tangle:
+    """The messages of one root in causal order, kept up to date incrementally.
+
+    Args:
+        root: reference of the message that begins it.
+
+    Attributes:
+        order: the messages here.
+    """
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+        self.order: list[Message] = []
+        self._here: dict[str, Message] = {}
+        self._by_author: defaultdict[str, list[Message]] = defaultdict(list)
+        self._named: set[str] = set()  # by those that are here
+        self._is_circular = False  # only fork and claim of an author can make it so
+
+    def add(self, message: Message) -> Insertion | None:
+        """Add a message; None if it is here, or not of this tangle."""
+        if message.id in self._here or not self._belongs(message):
+            return None
+        own = self._by_author[message.author]
+        is_awaited = message.id in self._named or (own and own[-1].sequence > message.sequence)
+        self._here[message.id] = message
+        insort(own, message, key=_NUMBER)
+        self._named.update(self._branches(message))
+        if is_awaited or self._is_circular:
+            return self._sort_again(message)
+        place = self._place(message)
+        self.order.insert(place, message)
+        return Insertion(place, 0)
+
+    def heads(self) -> list[str]:
+        """Return the messages that no other comes after: what an answer written now names as its `branch`."""
+        before = {each.id for message in self.order for each in self._parents(message)}
+        return sorted(self._here.keys() - before)
+
+    def computed(self) -> list[Message]:
+        """Return the messages in order, computed anew: add() keeps `order` equal to it."""
+        waits = {id_: len(self._parents(message)) for id_, message in self._here.items()}
+        after: defaultdict[str, list[Message]] = defaultdict(list)
+        for message in self._here.values():
+            for parent in self._parents(message):
+                after[parent.id].append(message)
+        ready = [self._key(self._here[id_]) for id_, count in waits.items() if not count]
+        heapify(ready)
+        found: dict[str, Message] = {}
+        while ready:
+            message = self._here[heappop(ready)[-1]]
+            found[message.id] = message
+            for each in after[message.id]:
+                waits[each.id] -= 1
+                if not waits[each.id]:
+                    heappush(ready, self._key(each))
+        rest = sorted((each for id_, each in self._here.items() if id_ not in found), key=self._key)
+        return [*found.values(), *rest]
+
+    def _belongs(self, message: Message) -> bool:
+        content = message.content
+        return message.id == self.root or (isinstance(content, dict) and content.get("root") == self.root)
+
+    def _key(self, message: Message) -> _Key:
+        is_later = message.id != self.root
+        return is_later, message.timestamp, message.author, message.sequence, message.id
+
+    def _branches(self, message: Message) -> list[str]:
+        if message.id == self.root or not isinstance(message.content, dict):
+            return []  # the root may be an answer in another tangle
+        return [each for each in branches(message.content) if each != message.id]
+
+    def _parents(self, message: Message) -> list[Message]:
+        """Return the messages here that a message comes after, each once."""
+        found = {id_: self._here[id_] for id_ in self._branches(message) if id_ in self._here}
+        own = self._by_author[message.author]
+        place = bisect_left(own, message.sequence, key=_NUMBER)
+        if place:
+            found[own[place - 1].id] = own[place - 1]
+        return [*found.values()]
+
+    def _place(self, message: Message) -> int:
+        """Return the place of a message that none here comes after: the first one behind its parents, and
+        before a message with a greater key."""
+        parents = {each.id for each in self._parents(message)}
+        key = self._key(message)
+        for place, other in enumerate(self.order):
+            if not parents and key < self._key(other):
+                return place
+            parents.discard(other.id)
+        return len(self.order)
+
+    def _sort_again(self, message: Message) -> Insertion:
+        before = self.order
+        self.order = self.computed()
+        places = {each.id: place for place, each in enumerate(self.order)}
+        self._is_circular = any(
+            places[before.id] > place
+            for place, each in enumerate(self.order)
+            for before in self._parents(each)
+        )
+        place = self.order.index(message)
+        others = [each for each in self.order if each is not message]
+        return Insertion(place, sum(one is not other for one, other in zip(before, others, strict=True)))
+
+
+def threads(messages: Iterable[Message]) -> dict[str, Tangle]:
+    """Return the tangles of posts, by root; without those of one message."""
+    found: dict[str, Tangle] = {}
+    roots: dict[str, Message] = {}
+    for message in messages:
+        root = message.content.get("root") if isinstance(message.content, dict) else None
+        if is_reference(root, parse_message):
+            found.setdefault(root, Tangle(root)).add(message)
+        else:
+            roots[message.id] = message
+    for root, tangle in found.items():
+        if root in roots:
+            tangle.add(roots[root])
+    return found

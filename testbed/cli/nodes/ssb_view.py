@@ -1,0 +1,129 @@
+"""`feednet ssb view`: what applications make of the messages here."""
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+import click
+
+from testbed.cli.nodes.ssb import Settings, commands_of
+from testbed.cli.nodes.ssb_lines import label
+
+Rows = list[dict[str, Any]]
+Name = Callable[[str], str]
+
+_LONGEST = 60
+
+
+class _View(NamedTuple):
+    """A view: the types of its messages, its rows, and the line of a row for people, given a feed's label."""
+
+    types: tuple[str, ...]
+    rows: Callable[[Iterator[Any]], Rows]
+    line: Callable[[dict[str, Any], Name], str]
+
+
+@click.command()
+@click.argument("what", type=click.Choice(("threads", "likes", "gatherings", "chess")))
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.pass_obj
+def view(settings: Settings, what: str, as_json: bool) -> None:
+    """Show threads of posts, liked messages, gatherings or games of chess.
+
+    Each is computed anew from the messages here, in whatever order they came: peers with the same messages
+    see the same.
+    """
+    shown = _VIEWS[what]
+    names: dict[str, str | None] = {}
+    with commands_of(settings) as commands:
+        rows = shown.rows(_messages(commands, shown.types, names))
+    for row in rows:
+        line = shown.line(row, lambda feed: label(feed, names))
+        click.echo(json.dumps(row, ensure_ascii=False) if as_json else line)
+
+
+def _messages(commands: Any, types: tuple[str, ...], names: dict[str, str | None]) -> Iterator[Any]:
+    """Yield the messages here of some types; `names` gets those of their authors."""
+    from ssb.message import Message
+
+    for type_ in types:
+        for entry in commands.stream(["createLogStream"], [{"type": type_, "names": True}]):
+            message = Message.from_value(entry["value"])
+            names[message.author] = entry.get("name")
+            yield message
+
+
+def _threads(messages: Iterator[Any]) -> Rows:
+    from ssb.applications.tangles import threads
+
+    rows = []
+    for root, tangle in threads(messages).items():
+        first = tangle.order[0]
+        text = first.content.get("text") if first.id == root and isinstance(first.content, dict) else None
+        text = text if isinstance(text, str) else None
+        last = max(each.timestamp for each in tangle.order)
+        rows.append({"root": root, "posts": len(tangle.order), "last": last, "text": text})
+    return rows
+
+
+def _thread_line(row: dict[str, Any], name: Name) -> str:
+    text = row["text"].replace("\n", " ")[:_LONGEST] if row["text"] else "(its first post is not here)"
+    return f"{row['posts']:>4} posts, the last {_when(row['last'])}  {row['root']}  {text}"
+
+
+def _likes(messages: Iterator[Any]) -> Rows:
+    from ssb.applications.votes import Votes
+
+    return [{"message": id_, "likes": count} for id_, count in _reduced(Votes(), messages).liked()]
+
+
+def _gatherings(messages: Iterator[Any]) -> Rows:
+    from ssb.applications.gatherings import Gatherings
+
+    state = _reduced(Gatherings(), messages)
+    found = [asdict(each) for id_ in state.gatherings() if (each := state.get(id_)) is not None]
+    return [row | {"attendees": sorted(row["attendees"])} for row in found]
+
+
+def _gathering_line(row: dict[str, Any], name: Name) -> str:
+    start = "" if row["start"] is None else f", {_when(row['start'])}"
+    place = f", {row['location']}" if row["location"] else ""
+    who = f"{len(row['attendees'])} attend"
+    return f"{row['title'] or '(no title)'}{start}{place}, host {name(row['host'])}, {who}  {row['id']}"
+
+
+def _chess(messages: Iterator[Any]) -> Rows:
+    from ssb.applications.chess import Games
+
+    return [asdict(game) for game in _reduced(Games(), messages).games()]
+
+
+def _chess_line(row: dict[str, Any], name: Name) -> str:
+    state = row["end"] or ("goes on" if row["is_accepted"] else "not accepted")
+    if row["winner"]:
+        state += f", won by {name(row['winner'])}"
+    late = f" ({row['waiting']} more wait for one that is not here)" if row["waiting"] else ""
+    moves = f"{len(row['moves'])} moves{late}"
+    return f"{name(row['white'])} - {name(row['black'])}: {moves}, {state}  {' '.join(row['moves'])}"
+
+
+def _reduced(state: Any, messages: Iterator[Any]) -> Any:
+    for message in messages:
+        state.add(message)
+    return state
+
+
+def _when(milliseconds: float) -> str:
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%d %H:%M")
+
+
+_VIEWS = {
+    "threads": _View(("post",), _threads, _thread_line),
+    "likes": _View(("vote",), _likes, lambda row, name: f"{row['likes']:>5}  {row['message']}"),
+    "gatherings": _View(("gathering", "about"), _gatherings, _gathering_line),
+    "chess": _View(
+        ("chess_invite", "chess_invite_accept", "chess_move", "chess_game_end"), _chess, _chess_line
+    ),
+}
