@@ -15,6 +15,7 @@ import tempfile
 import time
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -112,7 +113,9 @@ class LiveQuery:
         self._ends: tuple[dict[str, int], dict[str, int]] | None = None  # of captures of these sizes
         self._scratch = None if checkpoint else tempfile.mkdtemp(prefix="feednet-watch-")
         place = str(checkpoint.resolve() if checkpoint else self._scratch)
-        with streaming(spark):
+        with ExitStack() as undo, streaming(spark):
+            if self._scratch:
+                undo.callback(shutil.rmtree, self._scratch, ignore_errors=True)
             if checkpoint and any(checkpoint.glob("commits/[0-9]*")):
                 self._take_over(told_so_far(spark, place))
             packets = follow_captures(spark, captures, rule, BATCH_BYTES, every, NEEDED)
@@ -120,6 +123,7 @@ class LiveQuery:
             trigger = f"{round(min(every, TRIGGER_S) * 1000)} milliseconds"
             stream = stream.option("checkpointLocation", place).trigger(processingTime=trigger)
             self._query: StreamingQuery = stream.start()
+            undo.pop_all()
 
     @property
     def behind(self) -> int:

@@ -3,7 +3,7 @@
 Each task reduces its packets to a row with two Arrow tables: COUNTS, and the fields of messages. A stateful
 operator, keyed by capture, keeps a Following in Spark's state store (RocksDB), and what is told of each slice
 of time. After a restart from the query's checkpoint all is as if there had been none. A capture is followed
-in one task, as its nodes are told of together; captures are several.
+in one task, as its nodes are told of together; all are, as small shuffles have one partition.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

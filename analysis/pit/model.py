@@ -115,7 +115,6 @@ from analysis.pit.feed import FeedEntry
 from analysis.pit.hellos import Hellos
 from captures.formats.records import Flags, Ints
 
-"""Component of a fork proof's name, between feed and number."""
 _ASKS = ("interest", "lli")
 _MANY = 12
 """Fewest items that are processed at once."""

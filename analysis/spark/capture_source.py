@@ -48,7 +48,6 @@ def read_captures(
     TCP streams yield only frames, of kind "segment".
     """
     spark.dataSource.register(CaptureSource)
-    # Executors have working directories of their own.
     places = [
         each._replace(piece=each.piece._replace(path=os.path.abspath(each.piece.path))) for each in pieces
     ]
@@ -80,9 +79,7 @@ def follow_captures(
         reader = reader.option("most_bytes", most_bytes)
     if every:
         reader = reader.option("every", every)
-    # Readers of a piece may have another working directory.
-    places = {name: [os.path.abspath(path) for path in paths] for name, paths in captures.items()}
-    return reader.option("captures", json.dumps(places)).load()
+    return reader.option("captures", json.dumps({name: [*paths] for name, paths in captures.items()})).load()
 
 
 class CaptureSource(DataSource):
@@ -110,7 +107,8 @@ class CaptureSource(DataSource):
         else:
             rule: Any = self.options.get("node", "interface")
             tasks = int(self.options.get("parallelism", "1"))
-            pieces = readings(json.loads(self.options["captures"]), tasks, rule)
+            paths = {name: os.path.abspath(path) for name, path in self._captures().items()}
+            pieces = readings(paths, tasks, rule)
         mode: Any = self.options.get("mode", "failfast").lower()
         most = self.options.get("partitions")
         return CaptureReader(pieces, schema.names, mode, int(most) if most else None)
@@ -119,9 +117,14 @@ class CaptureSource(DataSource):
         """Return a reader of growing captures."""
         most = self.options.get("most_bytes")
         return GrowingReader(
-            json.loads(self.options["captures"]),
+            {name: [os.path.abspath(path) for path in paths] for name, paths in self._captures().items()},
             schema.names,
             self.options.get("node", "auto"),
             int(most) if most else None,
             float(self.options.get("every", "0")),
         )
+
+    def _captures(self) -> dict[str, Any]:
+        """Return the option of that name. Executors have working directories of their own: see abspath."""
+        captures: dict[str, Any] = json.loads(self.options["captures"])
+        return captures

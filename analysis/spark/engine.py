@@ -107,9 +107,12 @@ def is_sail(spark: SparkSession) -> bool:
     return type(spark).__module__.startswith("pyspark.sql.connect.")
 
 
-def parallelism(spark: SparkSession) -> int:
-    """Return the number of cores that a session works on."""
-    return (os.cpu_count() or 1) if is_sail(spark) else spark.sparkContext.defaultParallelism
+def parallelism(spark: SparkSession) -> int | None:
+    """Return the number of cores that a session works on; None on a cluster, whose executors come later."""
+    if is_sail(spark):
+        return os.cpu_count() or 1
+    context = spark.sparkContext
+    return context.defaultParallelism if (context.master or "").startswith("local") else None
 
 
 def frame(spark: SparkSession, table: pa.Table, schema: StructType | None = None) -> DataFrame:

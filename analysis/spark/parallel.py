@@ -40,7 +40,9 @@ def stop() -> None:
 
 
 def raise_if_stopping() -> None:
-    """Raise an exception if the process is about to end; long computations call it periodically."""
+    """Raise an exception if the process is about to end; long computations in its own threads, such as
+    Sail's, call it periodically.
+    """
     if _stopping.is_set():
         raise InterruptedError("interrupted")
 
@@ -51,4 +53,7 @@ def in_parallel(*tasks: Callable[[], Any], most: int | None = None) -> list[Any]
     Large ones share memory: at `most` so many run at once.
     """
     with ThreadPoolExecutor(most) as pool:
-        return [future.result() for future in [pool.submit(task) for task in tasks]]
+        try:
+            return [future.result() for future in [pool.submit(task) for task in tasks]]
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)  # after an exception: the others are in vain

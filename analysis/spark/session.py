@@ -75,6 +75,11 @@ def spark_session(master: str | None = None, *, small: bool = False, quick: bool
     """
     os.environ.pop(CONNECT, None)
     if running := SparkSession.getActiveSession():
+        for name, value in _planning(running.sparkContext.master or "", small, quick).items():
+            if value is None:
+                running.conf.unset(name)
+            else:
+                running.conf.set(name, value)
         return running
     java_version = check_java()
     check_master(master)
@@ -167,17 +172,23 @@ def _configuration(master: str, small: bool, quick: bool, java_version: str) -> 
     # Workers start in the user's directory, whose analysis.py would shadow ours. The JVM tells some of them.
     conf.setExecutorEnv("PYTHONSAFEPATH", "1")
     os.environ.setdefault("PYTHONSAFEPATH", "1")
-    if is_local or small or quick:
-        # Some shuffles keep the default of 200 partitions, which are 200 tasks however small the table is.
-        conf.set("spark.sql.shuffle.partitions", str(1 if small else 4 * (os.cpu_count() or 1)))
-    if small:
-        conf.setAll(list(_SMALL.items()))
-        if is_local:
-            conf.set("spark.default.parallelism", "1")
+    conf.setAll([(name, value) for name, value in _planning(master, small, quick).items() if value])
+    if small and is_local:
+        conf.set("spark.default.parallelism", "1")
     if small or (quick and is_local):
         conf.set("spark.driver.extraJavaOptions", " ".join([*_QUICK_JAVA, *java_options(java_version)]))
         conf.set("spark.executor.extraJavaOptions", " ".join(_QUICK_JAVA))
     return conf
+
+
+def _planning(master: str, small: bool, quick: bool) -> dict[str, str | None]:
+    """Return the settings that a session may change; None stands for Spark's default."""
+    # Some shuffles keep the default of 200 partitions, which are 200 tasks however small the table is.
+    is_few = small or quick or master.startswith("local")
+    shuffle = str(1 if small else 4 * (os.cpu_count() or 1)) if is_few else None
+    return {"spark.sql.shuffle.partitions": shuffle} | {
+        name: value if small else None for name, value in _SMALL.items()
+    }
 
 
 def _listen(said: IO[str], started: Event, early: list[str]) -> None:

@@ -45,7 +45,7 @@ from base.key_log import Secrets, from_lines
 _TASKS_A_CORE = 2
 _PIECES_A_TASK = 8
 _SEGMENTS_A_GROUP = 1 << 17
-"""TCP frames that a task may hold at once, roughly: segments are divided by the ends of their connections."""
+"""TCP frames of a task, roughly. A connection is not divided: its task holds all of it in memory."""
 
 
 class Report(NamedTuple):
@@ -85,7 +85,8 @@ def extract(
     """
     out = out.resolve()
     # Each task writes a file for each directory, which costs more than their rows.
-    tasks = max(_TASKS_A_CORE * parallelism(spark), len(pieces) // _PIECES_A_TASK)
+    cores = parallelism(spark)
+    tasks = None if cores is None else max(_TASKS_A_CORE * cores, len(pieces) // _PIECES_A_TASK)
     write(read_captures(spark, pieces, mode="findings", partitions=tasks), out, by)
     found = _findings(spark, out, pieces)
     reports = _summed(pieces, found)
@@ -171,11 +172,11 @@ def _write_streams(rows: DataFrame, out: Path, by: By, protocols: set[str]) -> N
 
 def _add_counts(reports: dict[tuple[str, str], Report], counts: Rows) -> None:
     """Add the COUNTS of streams to the reports of their captures; those of no capture to the run's first."""
-    paths = {os.path.abspath(path): path for _, path in reports}
+    paths = {(run, os.path.abspath(path)): path for run, path in reports}
     firsts = {key[0]: key for key in reversed(reports)}
     for row in counts:
         run, capture, what, label, number = (row[name] for name in COUNTS.names)
-        key = (run, paths[capture]) if capture else firsts[run]
+        key = (run, paths[run, capture]) if capture else firsts[run]
         before = reports[key]
         if capture and what in ("kinds", "problems"):
             counted = Counter(getattr(before, what)) + Counter({label: number})

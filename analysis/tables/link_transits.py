@@ -234,7 +234,8 @@ def hop_delays(crossed: DataFrame, latencies: DataFrame, points: int = 200) -> D
     item = ("layering", "feed", "seq")
     arrived = _items(crossed).where(F.col("received").isNotNull())
     first = arrived.groupBy(*item, "receiver").agg(
-        F.min_by("sender", "received").alias("sender"), F.min("received").alias("received")
+        F.min_by("sender", F.struct("received", "sender")).alias("sender"),
+        F.min("received").alias("received"),
     )
     published = latencies.groupBy(*item).agg(F.min("published").alias("published"))
     had = first.select(*item, F.col("receiver").alias("sender"), F.col("received").alias("had"))
@@ -270,7 +271,7 @@ def losses(crossed: DataFrame, ends: DataFrame) -> DataFrame:
         sent.where(F.col("received").isNull())
         .join(F.broadcast(links), ["layering", "sender", "receiver"])
         .groupBy(*item)
-        .agg(F.min_by("sender", "sent").alias("sender"), F.min(due).alias("lost"))
+        .agg(F.min_by("sender", F.struct("sent", "sender")).alias("sender"), F.min(due).alias("lost"))
     )
     came = sent.groupBy(*item).agg(F.min("received").alias("came"))
     return (

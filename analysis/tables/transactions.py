@@ -216,11 +216,15 @@ def _of_other_names(rows: _Rows, named: Ints, asks: Ints, data: Ints) -> list[tu
         there = places >= 0
         key = named[data[there]] - rows.name[data[there]] + places[there]
         copies += [(data[there], 4 * key + way) for way in ways]
-    for code in np.flatnonzero(digests).tolist():
-        short = rows.names[code].as_py().partition(DIGEST)[0]
-        place = pc.index_in(pa.scalar(short), value_set=rows.names).as_py()
-        if place is not None:
-            who = data[rows.name[data] == place]
+    codes = np.flatnonzero(digests)
+    short = [name.partition(DIGEST)[0] for name in rows.names.take(pa.array(codes)).to_pylist()]
+    places = pc.index_in(pa.array(short, pa.string()), value_set=rows.names).fill_null(-1).to_numpy()
+    by_name = data[np.argsort(rows.name[data], kind="stable")]
+    begins = np.searchsorted(rows.name[by_name], places)
+    ends = np.searchsorted(rows.name[by_name], places, "right")
+    for code, place, begin, end in zip(codes.tolist(), places.tolist(), begins, ends, strict=True):
+        if place >= 0:
+            who = by_name[begin:end]
             copies += [(who, 4 * (named[who] - place + code) + way) for way in range(4)]
     return copies
 

@@ -190,11 +190,15 @@ def read_piece(
     """Yield the windows of a piece, each with the interfaces of its records.
 
     Appends unreadable parts to `damages`, and key logs to `key_logs`. Raises OSError, and CaptureError as
-    Capture.windows() does.
+    Capture.windows() does, or if the file ends before the piece.
     """
     with open_capture(piece.path, piece.member) as capture:
+        read = piece.start
         for window in capture.windows(piece.start, piece.end, piece.context):
+            read = window.end
             yield window, capture.reader.interfaces
+        if piece.end is not None and read < piece.end and not capture.damages:
+            raise CaptureError(piece.path, read, "has become shorter than what was read of it")
         damages += capture.damages
         if key_logs is not None:
             key_logs += capture.secrets

@@ -219,7 +219,17 @@ class Model:
             "first_item_max": max(waits, default=None),
             "recovery_p50": quantile(gaps, 0.5),
             "recovery_max": max(gaps, default=None),
+            **self.insertions(own),
         }
+
+    def insertions(self, own: list[dict[str, Any]]) -> dict[str, float | None]:
+        """Items that came to a node when it had a newer one, and how much newer its newest was."""
+        by = []
+        for row in own:
+            had = [other for other in own if other["node"] == row["node"] and other["time"] < row["time"]]
+            newer = max((other["published"] for other in had), default=0) - row["published"]
+            by += [newer / 1e6] if newer > 0 else []
+        return {"late_share": per(len(by) * 100, len(own)), "late_by_max": max(by, default=None)}
 
     def gaps(self, own: list[dict[str, Any]]) -> list[int]:
         """After each break, of each node that has anything: how long nothing came of what was due."""

@@ -144,6 +144,7 @@ def test_entries_of_a_busy_node_are_shared_out_by_their_names(spark, tmp_path, m
 
 
 @pytest.mark.spark
-def test_with_spark_as_with_sail(jvm, packets, tmp_path):
+def test_with_spark_as_with_sail(jvm, packets, tmp_path, monkeypatch):
+    monkeypatch.setattr(shares, "ROWS", 250)
     write_pits(frame(jvm, packets), tmp_path)
     check(tmp_path)

@@ -249,6 +249,15 @@ def test_packets_of_a_tcp_stream_have_rows_of_their_own(spark, tmp_path):
         assert {row["transport"] for row in rows} == {"tcp"}
 
 
+def test_one_file_may_be_in_two_runs_under_two_names(spark, tmp_path, monkeypatch):
+    packet = make_data(from_uri("/t/seg=1"), b"z")
+    path = tmp_path / "t.pcap"
+    write_pcap(path, [IP4 / TCP(sport=6363, dport=9, flags="A", seq=1) / Raw(packet)])
+    monkeypatch.chdir(tmp_path)
+    reports = extract(pieces({"a": "t.pcap", "b": path}), tmp_path / "packets", BY, spark)
+    assert [(report.run, report.kinds["data"]) for report in reports] == [("a", 1), ("b", 1)]
+
+
 def test_damage_is_reported_and_the_rest_is_there(spark, captures, tmp_path):
     whole = captures["poll"].read_bytes()
     captures["poll"].write_bytes(whole[:-10])

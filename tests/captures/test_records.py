@@ -393,6 +393,18 @@ def test_a_piece_is_read_alone(tmp_path: Path) -> None:
     assert 3000 - pieces[-1].first + 1 == sum(len(window.records.at) for window in last)
 
 
+def test_a_file_that_has_become_shorter_than_its_pieces_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "capture"
+    path.write_bytes(many())
+    pieces = list(cut(path, 50_000))
+    assert pieces[0].end is not None
+    with path.open("r+b") as file:
+        file.truncate(pieces[0].end)
+    assert [window for window, _ in read_piece(pieces[0], [])]
+    with pytest.raises(CaptureError, match=f"byte {pieces[1].start}: has become shorter"):
+        list(read_piece(pieces[1], []))
+
+
 @pytest.mark.skipif(shutil.which("editcap") is None, reason="editcap is not installed")
 @pytest.mark.parametrize("form", ["pcap", "nsecpcap", "modpcap", "pcapng", "pcapng.gz"])
 def test_what_wireshark_writes(form: str, tmp_path: Path) -> None:

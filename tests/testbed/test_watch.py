@@ -261,6 +261,9 @@ def test_what_cannot_be_watched_is_refused_at_once(tmp_path):
     b.mkdir()
     a.write_bytes(gzip.compress(b"x" * 100))
     assert refused(a) == f"{a}: compressed: it cannot be read while it grows"
+    assert refused("--master", "spark://127.0.0.1:1", b / "c.pcap").startswith(
+        "--master: a cluster needs --checkpoint"
+    )
     assert refused(b) == f"{b / 'scenario.json'}: missing: not the directory of a run"
     assert refused(a.with_name("c.pcap"), b) == f"{b}: a directory; watch one run, or captures"
     assert refused(b / "c.pcap", tmp_path / "c.pcapng").endswith("two captures would be c")

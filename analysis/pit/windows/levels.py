@@ -16,6 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from analysis.columns.values import ALL, HELD, SLICES
 from analysis.files import Rows
 from analysis.pit.entry import State
+from analysis.pit.windows.window import WINDOW
 from analysis.run.context import Span
 from captures.formats.records import Ints
 
@@ -168,7 +169,9 @@ def scan(
         levels = Levels(spans[run], of, bins, over=over[run] if over else None)
         rows = rows.sort_by("time")
         states = np.stack([rows[name].to_numpy() for name in State._fields], axis=1)
-        levels.push(rows["time"].to_numpy(), states)
+        times = rows["time"].to_numpy()
+        for begin in range(0, len(times), WINDOW):
+            levels.push(times[begin : begin + WINDOW], states[begin : begin + WINDOW])
         levels.finish()
         summary, heat = levels.summary(), levels.heat() if node != ALL else []
         found = {"summary": [summary] if summary else [], "curves": levels.curve(), "heat": heat}

@@ -19,14 +19,11 @@ from analysis.files import Rows
 from analysis.packet_schema import MESSAGES, NOTICES
 from analysis.pit.entry import COUNTED, State
 from analysis.pit.windows.scan import PitScan
-from analysis.pit.windows.window import COLUMNS
+from analysis.pit.windows.window import COLUMNS, WINDOW
 from analysis.spark.parallel import in_parallel
 from analysis.spark.parquet import BY, set_aside, write
 from analysis.tables.schema import PIT_INTERVALS, PIT_OCCUPANCY
 from analysis.tables.shares import divided
-
-WINDOW = 1 << 19
-"""Packets followed at a time."""
 
 DELTAS = tuple(f"delta_{name}" for name in COUNTED)
 STEPS = pa.schema(

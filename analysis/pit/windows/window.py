@@ -16,6 +16,9 @@ from captures.formats.records import Flags, Ints
 COLUMNS = ("frame", *Message._fields)
 """The required columns of packets."""
 
+WINDOW = 1 << 19
+"""Rows of a window."""
+
 _TEXTS = ("interface", "direction", "kind", "name", "feed")
 _BYTES = ("evidence", "hello")
 _KINDS = (*MESSAGES, *NOTICES)

@@ -73,6 +73,8 @@ def _watch(
     from analysis.live.query import LiveQuery, warm_up
     from analysis.spark.session import spark_session
 
+    if checkpoint is None and not (master or "local").startswith("local"):
+        raise UserError("--master: a cluster needs --checkpoint, a directory that its machines share")
     if idle is not None:  # Spark may take longer to start
         _await(target, idle)
     target.check()
