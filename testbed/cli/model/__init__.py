@@ -5,7 +5,8 @@ import click
 from testbed.cli.group import LazyGroup
 
 _PLACES = {
-    name: f"testbed.cli.model.{name}:{name}" for name in ("ladder", "costs", "social", "friends", "sparse")
+    name: f"testbed.cli.model.{name}:{name}"
+    for name in ("ladder", "costs", "social", "friends", "sparse", "formats")
 }
 
 

@@ -1,0 +1,31 @@
+"""`feednet model formats`: bytes and processor time of a post, by the format of its log."""
+
+from collections.abc import Sequence
+
+import click
+from rich.table import Table
+
+from testbed.cli.console import console
+from testbed.ladder.formats import SIZES, measure
+
+
+@click.command()
+@click.option(
+    "--bytes", "sizes", multiple=True, type=click.IntRange(1, 7000), help="Text of a post (repeatable)."
+)
+def formats(sizes: Sequence[int]) -> None:
+    """Write posts in the formats of logs, and check them as a receiver does.
+
+    Bytes are those of the message: of tinySSB whole packets, of a native item the Data packet. A check reads
+    the message, asks whether it has the one form that its format allows and stands at its place, and verifies
+    the signature. Its time is this machine's, so compare within one table.
+    """
+    table = Table(title="A post in a log", title_justify="left", title_style="bold", box=None)
+    table.add_column("format", no_wrap=True)
+    for column in ("text, bytes", "message, bytes", "not text", "check, µs"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for size in sizes or SIZES:
+        for cost in measure(size):
+            row = f"{cost.text:,}", f"{cost.size:,}", f"{cost.overhead:,}", f"{cost.check_us:,.0f}"
+            table.add_row(cost.name, *row)
+    console.print(table)
