@@ -1,9 +1,10 @@
 """Duration of commands beside a large store: `python -m testbed.bench.peers.commands [--messages N]`.
 
-It makes an account like a peer's after a year: nine messages in ten are posts, most others follow or block
-somebody, some give a name. The account follows fifty of the feeds. Each command then runs in a process of its
-own; times are wall-clock, the median of several. The first status is separate: it creates the views of the
-messages (`ssb.daemon.views`), as after their loss. A peer counts as started when it reports that it is ready.
+It makes an account like a peer's after a year: nine messages in ten are posts, three in ten of which answer
+another; most others follow or block somebody, some give a name. The account follows fifty of the feeds. Each
+command then runs in a process of its own; times are wall-clock, the median of several. The first status is
+separate: it creates the views of the messages (`ssb.daemon.views`), as after their loss. `view threads` reads
+all posts each time. A peer counts as started when it reports that it is ready.
 
 Slowness is no failure: a figure on the wrong side of its bar is shown as missed.
 """
@@ -35,6 +36,7 @@ from testbed.bench.program import command, report, run
 
 _BAR_S = 0.7
 _FOLLOWS = 50
+_TALKED_OF = 1_000  # posts that are answered, the newest
 _FEEDNET = [sys.executable, "-c", "from testbed.cli.main import main; main()", "ssb"]
 
 
@@ -51,6 +53,7 @@ class People:
         self.authors = [Identity.from_seed(rng.randbytes(32)) for _ in range(feeds)]
         self._weights = [(rank + 1) ** -0.8 for rank in range(feeds)]
         self._tips: list[Message | None] = [None] * feeds
+        self._roots: list[str] = []
         self._text = rng.randbytes(SIZE_QUANTILES[-1]).hex()
 
     def batches(self, messages: int) -> Iterator[list[Message]]:
@@ -75,7 +78,12 @@ class People:
             content = {"type": "about", "about": self.authors[feed].ref, "name": f"person {feed}"}
         else:
             content["text"] = self._text[: max(self._rng.choice(SIZE_QUANTILES) - 385, 0)]
+            if self._roots and self._rng.random() < 0.3:
+                root = self._rng.choice(self._roots[-_TALKED_OF:])
+                content |= {"root": root, "branch": root}
         message = Message.create(self.authors[feed], self._tips[feed], content, 1.5e12)
+        if content["type"] == "post" and "root" not in content:
+            self._roots.append(message.id)
         self._tips[feed] = message
         return message
 
@@ -99,6 +107,7 @@ def make_account(directory: Path, messages: int, feeds: int) -> list[str]:
 def measure(directory: Path, feeds: list[str], repeats: int) -> Iterator[Row]:
     """Time each command several times; `feeds` are candidates for following."""
     yield figure("status, the first time", _seconds(directory, "status"), "s")
+    yield figure("view threads", _seconds(directory, "view", "threads"), "s")
     commands = {
         "status": ["status"],
         "follow": ["follow", feeds[1]],
