@@ -8,6 +8,7 @@ import click
 
 from testbed.cli.nodes.ssb import Settings, commands_of
 from testbed.cli.nodes.ssb_lines import message_line
+from testbed.cli.options import Number
 from testbed.errors import UserError
 
 _PAUSE_S = 0.2
@@ -15,9 +16,7 @@ _PAUSE_S = 0.2
 
 @click.command()
 @click.argument("message")
-@click.option(
-    "--wait", "patience", type=click.FloatRange(0), default=10.0, show_default=True, help="Seconds."
-)
+@click.option("--wait", "patience", type=Number(0, 3600), default=10.0, show_default=True, help="Seconds.")
 @click.option("--thread", is_flag=True, help="Also the posts that are here, and answer it.")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 @click.pass_obj
