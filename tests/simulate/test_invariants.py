@@ -136,6 +136,23 @@ def test_a_classic_interest_grants_its_item_and_so_does_any_at_a_legacy_node() -
     assert link.sendable() == [1]
 
 
+def test_an_item_that_both_an_interest_and_a_range_grant_goes_twice_whichever_ends_first() -> None:
+    for cancels in (False, True):
+        link = Link()
+        link.grant(interest(2, 1))
+        link.grant(lli(1, 4, 2))
+        assert link.may_send(2)
+        if cancels:
+            link.grant(lli(5, 0, 3))
+        assert [link.may_send(2) for _ in range(2)] == [True, False]
+    link = Link()
+    link.grant(interest(2, 1))
+    assert link.may_send(2)
+    link.grant(lli(1, 4, 2))
+    link.grant(lli(5, 0, 3))
+    assert not link.may_send(2), "the range came later, and has paid for nothing"
+
+
 def test_grants_end_with_the_link_and_with_the_node() -> None:
     for peer in ("b", None):
         link = Link()

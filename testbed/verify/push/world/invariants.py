@@ -37,6 +37,7 @@ class _Grant:
         "classic",
         "expiry",
         "first",
+        "is_exchangeable",
         "is_open",
         "lifetime",
         "limit",
@@ -55,6 +56,7 @@ class _Grant:
         self.expiry = self.own_expiry = expiry
         self.nonce = nonce
         self.classic = classic
+        self.is_exchangeable = False  # it has paid where a range could have paid
         self.paid: set[int] = set()
         self.is_open = True  # closed when used up, or at a fork
         # Its last item was sent, possibly for a classic Interest, or came from there.
@@ -64,6 +66,7 @@ class _Grant:
         """Return a grant that is paid apart from this one."""
         own = _Grant(self.first, self.limit, self.lifetime, self.expiry, self.nonce, classic=self.classic)
         own.paid |= self.paid
+        own.is_exchangeable = self.is_exchangeable
         return own
 
     def is_duplicated_by(self, frame: Frame, now: int) -> bool:
@@ -84,12 +87,12 @@ class Grants:
     """The ranges that have arrived at each end of each link.
 
     A classic Interest, and any at a node without push, grants its one item once. The LLIs of a downstream
-    make one range: a sent item counts against all of them that cover it. An LLI prolongs existing grants, and
-    lasts as long as those that are open; one apart from an open range grants the gap, for the renewal in
-    between was lost. All grants of a feed end with credit 0, a sent Nack, a Hello with Forgotten (all feeds),
-    or one with only the feed's reference in a Have. A Hello with the digest of all grants prolongs them, if
-    the reply has the same digest. A duplicate of the newest LLI grants nothing during its lifetime while its
-    range is open.
+    make one range: a sent item counts against all of them that cover it, or against the Interest, whichever
+    is left. An LLI prolongs existing grants, and lasts as long as those that are open; one apart from an open
+    range grants the gap, for the renewal in between was lost. All grants of a feed end with credit 0, a sent
+    Nack, a Hello with Forgotten (all feeds), or one with only the feed's reference in a Have. A Hello with
+    the digest of all grants prolongs them, if the reply has the same digest. A duplicate of the newest LLI
+    grants nothing during its lifetime while its range is open.
 
     A node notices an expiry when it is not busy any more, `turns` ns late, by node.
 
@@ -168,9 +171,16 @@ class Grants:
         before = self._before.get((node, peer, frame.feed), ())
         covering = [grant for grant in before if grant.covers(frame.seq, noticed)][:1] or current
         paying = [grant for grant in covering if grant.classic][-1:] or covering
+        if not paying:  # the range has paid for the one before, and has ended
+            kept = [each for each in grants if each.is_exchangeable and each.first == frame.seq]
+            paying = [each for each in kept if each.expiry > noticed][-1:]
         if not paying:
             raise Violation("granted", node, f"item {frame.seq} goes to {peer}, which has not granted it")
+        is_choice = any(not grant.classic for grant in covering)
+        for grant in grants:
+            grant.is_exchangeable &= grant.first != frame.seq
         for grant in paying:
+            grant.is_exchangeable = grant.classic and is_choice
             grant.paid.add(frame.seq)
             grant.is_open = grant.is_open and frame.seq != grant.limit
         for grant in current:
