@@ -8,7 +8,7 @@ reader.
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple, TypeGuard
+from typing import Any, NamedTuple, TypeGuard, TypeVar
 
 from ssb.keys import InvalidRef, parse_blob, parse_feed, parse_message
 from ssb.message import Message
@@ -24,6 +24,9 @@ class Assignment(NamedTuple):
 
     sequence: int
     value: Any
+
+
+_Statement = TypeVar("_Statement", bound=tuple[Any, Any])
 
 
 class Directory:
@@ -50,9 +53,7 @@ class Directory:
         for attribute, value in content.items():
             if attribute not in _NO_ATTRIBUTES:
                 given = attributes.setdefault(attribute, {})
-                before = given.get(author)
-                if before is None or before.sequence < sequence:
-                    given[author] = Assignment(sequence, value)
+                keep_latest(given, author, Assignment(sequence, value))
 
     def assignments(self, attribute: str) -> Iterator[tuple[str, str, Assignment]]:
         """Yield the last assignments to an attribute: subject, author, assignment."""
@@ -99,6 +100,13 @@ class Directory:
         """The text that describes a feed, None if there is none."""
         text = self.chosen(feed, DESCRIPTION, reader, hops)
         return text if isinstance(text, str) else None
+
+
+def keep_latest(stated: dict[str, _Statement], key: str, new: _Statement) -> None:
+    """Keep the later of two statements under a key; each begins with its place in time."""
+    before = stated.get(key)
+    if before is None or before[0] < new[0]:
+        stated[key] = new
 
 
 def linked_blob(value: Any) -> str | None:

@@ -18,8 +18,8 @@ from ssb.applications.tangles import branches
 from ssb.keys import parse_feed, parse_message
 from ssb.message import Message
 
-INVITE, ACCEPT, MOVE, END = "chess_invite", "chess_invite_accept", "chess_move", "chess_game_end"
-TYPES: Final = (INVITE, ACCEPT, MOVE, END)
+_END: Final = "chess_game_end"
+TYPES: Final = ("chess_invite", "chess_invite_accept", "chess_move", _END)
 _COLOURS: Final = {"white": "black", "black": "white"}
 
 
@@ -83,7 +83,7 @@ class Games:
         return [self._played(self._invites[id_]) for id_ in sorted(self._invites)]
 
     def _played(self, game: Game) -> Game:
-        moves: defaultdict[int, list[Message]] = defaultdict(list)
+        moves: dict[int, list[Message]] = {}
         ends: list[Message] = []
         is_accepted = False
         for message in sorted(
@@ -94,17 +94,19 @@ class Games:
                 continue
             is_accepted |= message.author == game.invited
             if (ply := _ply(content)) is not None and message.author == game.mover(ply):
-                moves[ply].append(message)
-            elif content["type"] == END and content.get("status") in _ENDS:
+                moves.setdefault(ply, []).append(message)
+            elif content["type"] == _END and content.get("status") in _ENDS:
                 ends.append(message)
         made: list[Message] = []
-        while answers := [each for each in moves[len(made) + 1] if not made or _answers(each, made[-1])]:
-            made.append(answers[0])
+        while next_ := [
+            each for each in moves.get(len(made) + 1, ()) if not made or _answers(each, made[-1])
+        ]:
+            made.append(next_[0])
         return replace(
             game,
             is_accepted=is_accepted,
             moves=tuple(_content(each)["pgnMove"] for each in made),
-            waiting=sum(len(each) > 0 for ply, each in moves.items() if ply > len(made)),
+            waiting=sum(ply > len(made) for ply in moves),
             **_ended(game, made, ends),
         )
 

@@ -14,7 +14,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from ssb.applications.about import is_reference, linked_blob
+from ssb.applications.about import is_reference, keep_latest, linked_blob
 from ssb.keys import parse_feed, parse_message
 from ssb.message import Message
 
@@ -88,10 +88,10 @@ class Gatherings:
             stamp = Stamp(message.timestamp, message.author, message.sequence)
             for name in PROPERTIES:
                 if name in content:
-                    _keep_latest(stated, name, Stated(stamp, content[name]))
+                    keep_latest(stated, name, Stated(stamp, content[name]))
             match content.get(ATTENDEE):
                 case {"link": link, **others} if is_reference(link, parse_feed):
-                    _keep_latest(stated, link, Stated(stamp, others.get("remove") is not True))
+                    keep_latest(stated, link, Stated(stamp, others.get("remove") is not True))
 
     def gatherings(self) -> list[str]:
         """The gatherings whose creation has arrived, in the order of their ids."""
@@ -116,12 +116,6 @@ class Gatherings:
                 name for name, last in stated.items() if name not in PROPERTIES and last.value
             ),
         )
-
-
-def _keep_latest(stated: dict[str, Stated], name: str, new: Stated) -> None:
-    before = stated.get(name)
-    if before is None or before.stamp < new.stamp:
-        stated[name] = new
 
 
 def _text(value: Any) -> str | None:

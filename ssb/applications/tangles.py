@@ -78,6 +78,11 @@ class Tangle:
 
     def computed(self) -> list[Message]:
         """Return the messages in order, computed anew: add() keeps `order` equal to it."""
+        found = self._ordered()
+        return [*found.values(), *self._circle(found)]
+
+    def _ordered(self) -> dict[str, Message]:
+        """Return the messages in order, but for those in a circle and what comes after it."""
         waits = {id_: len(self._parents(message)) for id_, message in self._here.items()}
         after: defaultdict[str, list[Message]] = defaultdict(list)
         for message in self._here.values():
@@ -93,8 +98,10 @@ class Tangle:
                 waits[each.id] -= 1
                 if not waits[each.id]:
                     heappush(ready, self._key(each))
-        rest = sorted((each for id_, each in self._here.items() if id_ not in found), key=self._key)
-        return [*found.values(), *rest]
+        return found
+
+    def _circle(self, ordered: dict[str, Message]) -> list[Message]:
+        return sorted((each for id_, each in self._here.items() if id_ not in ordered), key=self._key)
 
     def _belongs(self, message: Message) -> bool:
         content = message.content
@@ -122,29 +129,24 @@ class Tangle:
         """Return the place of a message that none here comes after: the first one behind its parents, and
         before a message with a greater key."""
         parents = {each.id for each in self._parents(message)}
+        places = range(len(self.order))
+        last = next((place for place in reversed(places) if self.order[place].id in parents), -1)
         key = self._key(message)
-        for place, other in enumerate(self.order):
-            if not parents and key < self._key(other):
-                return place
-            parents.discard(other.id)
-        return len(self.order)
+        return next((at for at in places[last + 1 :] if key < self._key(self.order[at])), len(self.order))
 
     def _sort_again(self, message: Message) -> Insertion:
         before = self.order
-        self.order = self.computed()
-        places = {each.id: place for place, each in enumerate(self.order)}
-        self._is_circular = any(
-            places[before.id] > place
-            for place, each in enumerate(self.order)
-            for before in self._parents(each)
-        )
+        found = self._ordered()
+        circle = self._circle(found)
+        self._is_circular = bool(circle)
+        self.order = [*found.values(), *circle]
         place = self.order.index(message)
         others = [each for each in self.order if each is not message]
         return Insertion(place, sum(one is not other for one, other in zip(before, others, strict=True)))
 
 
 def threads(messages: Iterable[Message]) -> dict[str, Tangle]:
-    """Return the tangles of posts, by root; without those of one message."""
+    """Return the tangles of posts that have answers here, by root."""
     found: dict[str, Tangle] = {}
     roots: dict[str, Message] = {}
     for message in messages:

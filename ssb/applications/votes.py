@@ -8,7 +8,7 @@ section 3.3).
 
 from collections import defaultdict
 
-from ssb.applications.about import Assignment, is_reference
+from ssb.applications.about import Assignment, is_reference, keep_latest
 from ssb.keys import parse_message
 from ssb.message import Message
 
@@ -25,9 +25,7 @@ class Votes:
             case {"type": "vote", "vote": {"link": link, "value": int() | float() as value}} if is_reference(
                 link, parse_message
             ) and not isinstance(value, bool):
-                before = self._votes[link].get(message.author)
-                if before is None or before.sequence < message.sequence:
-                    self._votes[link][message.author] = Assignment(message.sequence, value)
+                keep_latest(self._votes[link], message.author, Assignment(message.sequence, value))
 
     def likes(self, message: str) -> frozenset[str]:
         """Return the feeds that like a message."""

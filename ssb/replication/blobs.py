@@ -16,9 +16,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from ssb.canonical import InvalidJson, Value, parse, stringify
+from ssb.canonical import Value, stringify
 from ssb.keys import InvalidRef, parse_blob
-from ssb.replication.replication import InvalidRequest
+from ssb.replication.replication import InvalidRequest, read_object
 from ssb.store.blobs import MAX_SIZE, BlobStore, Incoming
 from ssb.transport.muxrpc import BodyType
 
@@ -197,12 +197,7 @@ class Blobs:
 
     def receive(self, number: int, body: bytes) -> None:
         """Process a part of the remote's stream of wants; raise InvalidRequest."""
-        try:
-            told = parse(body.decode())
-        except (InvalidJson, UnicodeDecodeError) as error:
-            raise InvalidRequest(f"wants that cannot be read: {error}") from None
-        if not isinstance(told, dict):
-            raise InvalidRequest("wants that are no object")
+        told = read_object(body, "wants")
         session = self._sessions[number]
         for blob, value in told.items():
             if isinstance(value, bool) or not isinstance(value, int):

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final
 
-from ssb.canonical import InvalidJson, Value, parse, stringify
+from ssb.canonical import Value, parse, stringify
 from ssb.keys import InvalidRef, parse_message
 from ssb.message import ForkedFeed, InvalidMessage, Message
-from ssb.replication.replication import InvalidRequest
+from ssb.replication.replication import read_object
 from ssb.store.feeds import FeedStore
 
 STREAM: Final = ("ooo", "stream")
@@ -80,12 +80,7 @@ class Loose:
         session = self._sessions.get(number)
         if session is None:
             return
-        try:
-            told = parse(body.decode())
-        except (InvalidJson, UnicodeDecodeError) as error:
-            raise InvalidRequest(f"wants of messages that cannot be read: {error}") from None
-        if not isinstance(told, dict):
-            raise InvalidRequest("wants of messages that are no object")
+        told = read_object(body, "wants of messages")
         for id_, value in islice(told.items(), MOST_WANTS):
             try:
                 parse_message(id_)
@@ -167,7 +162,9 @@ class Loose:
     def _weigh(self, id_: str) -> None:
         """Find out how much a message is wanted here; tell all peers if that is more than before."""
         wants = [each.wants[id_] - 1 for each in self._sessions.values() if id_ in each.wants]
-        want = max([*wants, *([_OWN] if id_ in self._own else [])], default=_FARTHEST - 1)
+        if id_ in self._own:
+            wants.append(_OWN)
+        want = max(wants, default=_FARTHEST - 1)
         if want < _FARTHEST:
             self._wanted.pop(id_, None)
             return

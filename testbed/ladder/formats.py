@@ -38,13 +38,17 @@ class Post(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """The cost of a format: bytes of a post, of which not text; microseconds of a receiver's processor."""
+    """The cost of a format: bytes of text and of the post; microseconds of a receiver's processor."""
 
     name: str
     text: int
     size: int
-    overhead: int
     check_us: float
+
+    @property
+    def overhead(self) -> int:
+        """Bytes that are not text."""
+        return self.size - self.text
 
 
 def measure(text: int, posts: int = _POSTS) -> list[Cost]:
@@ -59,7 +63,7 @@ def measure(text: int, posts: int = _POSTS) -> list[Cost]:
                 post.check(post.packets)
             times.append((time.process_time() - begun) / posts)
         size = sum(map(len, made[-1].packets))
-        found.append(Cost(name, text, size, size - text, min(times) * 1e6))
+        found.append(Cost(name, text, size, min(times) * 1e6))
     return found
 
 

@@ -128,7 +128,7 @@ def insertions(latencies: DataFrame) -> DataFrame:
     newest = F.max("published").over(before.rangeBetween(Window.unboundedPreceding, -1))
     by = (newest - F.col("published")).alias("by")
     known = latencies.where(F.col("purpose") == SUBSCRIBED).select("layering", by)
-    is_late = F.coalesce(F.col("by"), F.lit(0)) > 0
+    is_late = F.col("by") > 0
     return known.groupBy("layering").agg(
         (F.count_if(is_late) * 100.0 / F.count("*")).alias("late_share"),
         (F.max(F.when(is_late, F.col("by"))) / 1e6).alias("late_by_max"),

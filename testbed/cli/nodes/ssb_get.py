@@ -6,6 +6,8 @@ from typing import Any
 
 import click
 
+from ssb.applications.tangles import Tangle
+from ssb.message import Message
 from testbed.cli.nodes.ssb import Settings, commands_of
 from testbed.cli.nodes.ssb_lines import message_line
 from testbed.cli.options import Number
@@ -45,11 +47,9 @@ def _found(commands: Any, message: str, patience: float) -> dict[str, Any]:
 
 def _thread(commands: Any, root: str, first: dict[str, Any]) -> list[dict[str, Any]]:
     """Return a message and the posts here that answer it, in causal order."""
-    from ssb.applications.tangles import Tangle
-    from ssb.message import Message
-
     tangle = Tangle(root)
     tangle.add(Message.from_value(first))
     for entry in commands.stream(["createLogStream"], [{"type": "post"}]):
-        tangle.add(Message.from_value(entry["value"]))
+        if entry["value"]["content"].get("root") == root:
+            tangle.add(Message.from_value(entry["value"]))
     return [json.loads(message.text) for message in tangle.order]

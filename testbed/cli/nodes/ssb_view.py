@@ -8,6 +8,11 @@ from typing import Any, NamedTuple
 
 import click
 
+from ssb.applications.chess import TYPES, Games
+from ssb.applications.gatherings import Gatherings
+from ssb.applications.tangles import threads
+from ssb.applications.votes import Votes
+from ssb.message import Message
 from testbed.cli.nodes.ssb import Settings, commands_of
 from testbed.cli.nodes.ssb_lines import label
 
@@ -21,7 +26,7 @@ class _View(NamedTuple):
     """A view: the types of its messages, its rows, and the line of a row for people, given a feed's label."""
 
     types: tuple[str, ...]
-    rows: Callable[[Iterator[Any]], Rows]
+    rows: Callable[[Iterator[Message]], Rows]
     line: Callable[[dict[str, Any], Name], str]
 
 
@@ -44,10 +49,8 @@ def view(settings: Settings, what: str, as_json: bool) -> None:
         click.echo(json.dumps(row, ensure_ascii=False) if as_json else line)
 
 
-def _messages(commands: Any, types: tuple[str, ...], names: dict[str, str | None]) -> Iterator[Any]:
+def _messages(commands: Any, types: tuple[str, ...], names: dict[str, str | None]) -> Iterator[Message]:
     """Yield the messages here of some types; `names` gets those of their authors."""
-    from ssb.message import Message
-
     for type_ in types:
         for entry in commands.stream(["createLogStream"], [{"type": type_, "names": True}]):
             message = Message.from_value(entry["value"])
@@ -55,9 +58,7 @@ def _messages(commands: Any, types: tuple[str, ...], names: dict[str, str | None
             yield message
 
 
-def _threads(messages: Iterator[Any]) -> Rows:
-    from ssb.applications.tangles import threads
-
+def _threads(messages: Iterator[Message]) -> Rows:
     rows = []
     for root, tangle in threads(messages).items():
         first = tangle.order[0]
@@ -73,15 +74,11 @@ def _thread_line(row: dict[str, Any], name: Name) -> str:
     return f"{row['posts']:>4} posts, the last {_when(row['last'])}  {row['root']}  {text}"
 
 
-def _likes(messages: Iterator[Any]) -> Rows:
-    from ssb.applications.votes import Votes
-
+def _likes(messages: Iterator[Message]) -> Rows:
     return [{"message": id_, "likes": count} for id_, count in _reduced(Votes(), messages).liked()]
 
 
-def _gatherings(messages: Iterator[Any]) -> Rows:
-    from ssb.applications.gatherings import Gatherings
-
+def _gatherings(messages: Iterator[Message]) -> Rows:
     state = _reduced(Gatherings(), messages)
     found = [asdict(each) for id_ in state.gatherings() if (each := state.get(id_)) is not None]
     return [row | {"attendees": sorted(row["attendees"])} for row in found]
@@ -94,9 +91,7 @@ def _gathering_line(row: dict[str, Any], name: Name) -> str:
     return f"{row['title'] or '(no title)'}{start}{place}, host {name(row['host'])}, {who}  {row['id']}"
 
 
-def _chess(messages: Iterator[Any]) -> Rows:
-    from ssb.applications.chess import Games
-
+def _chess(messages: Iterator[Message]) -> Rows:
     return [asdict(game) for game in _reduced(Games(), messages).games()]
 
 
@@ -109,7 +104,7 @@ def _chess_line(row: dict[str, Any], name: Name) -> str:
     return f"{name(row['white'])} - {name(row['black'])}: {moves}, {state}  {' '.join(row['moves'])}"
 
 
-def _reduced(state: Any, messages: Iterator[Any]) -> Any:
+def _reduced(state: Any, messages: Iterator[Message]) -> Any:
     for message in messages:
         state.add(message)
     return state
@@ -123,7 +118,5 @@ _VIEWS = {
     "threads": _View(("post",), _threads, _thread_line),
     "likes": _View(("vote",), _likes, lambda row, name: f"{row['likes']:>5}  {row['message']}"),
     "gatherings": _View(("gathering", "about"), _gatherings, _gathering_line),
-    "chess": _View(
-        ("chess_invite", "chess_invite_accept", "chess_move", "chess_game_end"), _chess, _chess_line
-    ),
+    "chess": _View(TYPES, _chess, _chess_line),
 }
