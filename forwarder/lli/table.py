@@ -305,6 +305,8 @@ class FeedTable:
         state = header.feed_state if header is not None else None
         known = entry.cache.get(seq)
         is_wanted = entry.is_wanted(seq)
+        if is_upstream:
+            up.passes(seq, now)
         if not is_wanted and known is not None and known.wire == data.wire:
             self.counters["rejected_duplicate"] += 1
             up.came_again(seq)

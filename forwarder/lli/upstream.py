@@ -393,7 +393,7 @@ class Upstream:
         self._move(Event.ASSUME)
 
     def go_back(self, first: int, most: int, now: int) -> list[Lli]:
-        """Rewind, but not twice to the same item within a round trip: each brings a whole range."""
+        """Rewind, but not twice to the same item before the whole range of the first has come, or timed out."""
         again = self._back_until if first in self._went_back else 0
         if self._asked_first <= first:
             again = max(again, self._answer_until())
@@ -403,6 +403,13 @@ class Upstream:
         llis = self.rewind(first, most, now)
         self._went_back, self._back_until = range(first, self.limit + 1), now + self._rtt.timeout()
         return llis
+
+    def passes(self, seq: int, now: int) -> None:
+        """Note an item that has come, wanted or not: with the last of a rewind, another may go out."""
+        if seq == self._went_back.stop - 1:
+            self._back_until = now
+            if self.back_at < NEVER:
+                self.back_at = now
 
     def rewind(self, first: int, most: int, now: int) -> list[Lli]:
         """Ask for items from `first` on, again or after all, at most so many."""

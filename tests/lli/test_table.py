@@ -405,6 +405,23 @@ def test_selecting_asks_for_the_missing_item_by_name() -> None:
     assert relay.classic(B, 2) == ["3 item 2"]
 
 
+@pytest.mark.parametrize("is_early", [False, True])
+def test_a_rewind_goes_to_the_same_item_again_when_its_range_has_come(is_early: bool) -> None:
+    relay = Relay(max_items=4)
+    assert relay.lli(A, 21, 4) == ["1 lli 21+4"]
+    relay.now += 10 * MS
+    relay.source(UP, limit=24)
+    assert relay.lli(B, 1, 2) == ["1 lli 1+4"]
+    relay.now += 10 * MS
+    assert relay.items(1, 3) == ["3 item 1 tip 1 limit 2", "3 item 2", "1 lli 21+4"]
+    if is_early:
+        assert relay.lli(B, 3, 2) == []  # more of the range is under way
+        assert "1 lli 3+1" in relay.item(4)  # which shows that item 3 exists
+    else:
+        assert relay.item(4) == []
+        assert "1 lli 3+4" in relay.lli(B, 3, 2)
+
+
 @pytest.mark.parametrize("recovery", list(Recovery)[:3])
 def test_a_lost_tail_that_the_upstream_has_told_of_is_asked_for(recovery: Recovery) -> None:
     relay = subscribed(recovery=recovery)

@@ -47,6 +47,17 @@ def _one(wire: bytes) -> tuple[int, bytes]:
     return found[0]
 
 
+def _before(wanted: int, buf: bytes) -> bytes:
+    """Return the bytes before the first element of a type."""
+    rest, kind = buf, -1
+    while kind != wanted:
+        element = rest
+        kind, rest = numbers_of(rest)
+        length, rest = numbers_of(rest)
+        rest = rest[length:]
+    return buf[: len(buf) - len(element)]
+
+
 def _recognise(found: list[tuple[int, bytes]], order: tuple[int, ...], ignored: int = -1) -> dict[int, bytes]:
     """Keep the elements in the given order; the others must be ignorable."""
     known: dict[int, bytes] = {}
@@ -214,6 +225,7 @@ def read_data(wire: bytes) -> Fields:
         "freshness_ms": number(meta[25]) if 25 in meta else 0,
         "content": known.get(21, b""),
         "signature_type": number(info[27]),
+        "signed": _before(23, inside),
         "signature": known[23],
     }
 
