@@ -393,7 +393,7 @@ class Upstream:
         self._move(Event.ASSUME)
 
     def go_back(self, first: int, most: int, now: int) -> list[Lli]:
-        """Rewind, but not twice to the same item before the whole range of the first has come, or timed out."""
+        """Rewind, but not to the same items before all of the last rewind has come, or timed out."""
         again = self._back_until if first in self._went_back else 0
         if self._asked_first <= first:
             again = max(again, self._answer_until())
