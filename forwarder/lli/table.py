@@ -305,13 +305,11 @@ class FeedTable:
         state = header.feed_state if header is not None else None
         known = entry.cache.get(seq)
         is_wanted = entry.is_wanted(seq)
-        if is_upstream:
-            up.passes(seq, now)
         if not is_wanted and known is not None and known.wire == data.wire:
             self.counters["rejected_duplicate"] += 1
             up.came_again(seq)
             self._downstreams.has_it(entry, face, seq)
-            self._on_item_state(entry, face, state, header, now)
+            self._on_item_state(entry, face, seq, state, header, now)
             self._settle(entry, now)
             return Verdict.ITEM
         try:
@@ -326,7 +324,7 @@ class FeedTable:
                 self._forks.repeat_proof(entry, face, now)
                 self._settle(entry, now)
             return Verdict.FORGED
-        self._on_item_state(entry, face, state, header, now)
+        self._on_item_state(entry, face, seq, state, header, now)
         if is_upstream and header is not None and header.congestion_mark:
             entry.upstream.congested(seq)
         if is_wanted:
@@ -337,10 +335,18 @@ class FeedTable:
         return Verdict.ITEM
 
     def _on_item_state(
-        self, entry: FeedEntry, face: int, state: tuple[int, int] | None, header: LpPacket | None, now: int
+        self,
+        entry: FeedEntry,
+        face: int,
+        seq: int,
+        state: tuple[int, int] | None,
+        header: LpPacket | None,
+        now: int,
     ) -> None:
-        """Take in the FeedState that an item has come with."""
+        """Tell the holder that a verified item has come, and take in the FeedState that it has come with."""
         holder = entry.holder(face)
+        if holder is not None:
+            holder.passes(seq, now)
         if state is None or holder is None or header is None:
             return
         self._neighbours.speaks(face)
