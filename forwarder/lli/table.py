@@ -302,14 +302,13 @@ class FeedTable:
             return Verdict.FOREIGN
         up = entry.upstream
         is_upstream = face == entry.face
-        state = header.feed_state if header is not None else None
         known = entry.cache.get(seq)
         is_wanted = entry.is_wanted(seq)
         if not is_wanted and known is not None and known.wire == data.wire:
             self.counters["rejected_duplicate"] += 1
             up.came_again(seq)
             self._downstreams.has_it(entry, face, seq)
-            self._on_item_state(entry, face, seq, state, header, now)
+            self._tell_holder(entry, face, seq, header, now)
             self._settle(entry, now)
             return Verdict.ITEM
         try:
@@ -324,7 +323,7 @@ class FeedTable:
                 self._forks.repeat_proof(entry, face, now)
                 self._settle(entry, now)
             return Verdict.FORGED
-        self._on_item_state(entry, face, seq, state, header, now)
+        self._tell_holder(entry, face, seq, header, now)
         if is_upstream and header is not None and header.congestion_mark:
             entry.upstream.congested(seq)
         if is_wanted:
@@ -334,24 +333,17 @@ class FeedTable:
         self._settle(entry, now)
         return Verdict.ITEM
 
-    def _on_item_state(
-        self,
-        entry: FeedEntry,
-        face: int,
-        seq: int,
-        state: tuple[int, int] | None,
-        header: LpPacket | None,
-        now: int,
-    ) -> None:
-        """Tell the holder that a verified item has come, and take in the FeedState that it has come with."""
+    def _tell_holder(self, entry: FeedEntry, face: int, seq: int, header: LpPacket | None, now: int) -> None:
+        """Tell the holder that a verified item has come, and with which FeedState."""
         holder = entry.holder(face)
-        if holder is not None:
-            holder.passes(seq, now)
-        if state is None or holder is None or header is None:
+        if holder is None:
+            return
+        holder.passes(seq, now)
+        if header is None or header.feed_state is None:
             return
         self._neighbours.speaks(face)
         self._neighbours.agrees(face, now)
-        holder.answered(*state, now)
+        holder.answered(*header.feed_state, now)
         if header.evidence is not None:
             self._upstreams.offered(entry, face, header.evidence, now)
 

@@ -213,7 +213,7 @@ class Upstream:
         self._unanswered = False
         self._answered_once = False
         self._is_heard = False
-        self._went_back = range(0)  # the items of the last rewind
+        self._went_back = range(0)  # the items of the last rewind, until the last of them has come
         self._back_until = 0  # its time-out, ns
         self._is_cut = False  # more has been asked for than is wanted, and the upstream may not know
         self._asked_at = 0
@@ -407,7 +407,7 @@ class Upstream:
     def passes(self, seq: int, now: int) -> None:
         """Note an item that has come, wanted or not: with the last of a rewind, another may go out."""
         if seq == self._went_back.stop - 1:
-            self._back_until = now
+            self._went_back = range(0)
             if self.back_at < NEVER:
                 self.back_at = now
 

@@ -4,6 +4,7 @@ NDN packet format 0.3 and NDNLPv2, as deep as a forwarder reads: values are copi
 offset is kept. Raises Invalid where the codec raises MalformedPacket.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 Fields = dict[str, Any]
@@ -27,17 +28,21 @@ def numbers_of(buf: bytes) -> tuple[int, bytes]:
     return value, buf[1 + size :]
 
 
-def elements_of(buf: bytes) -> list[tuple[int, bytes]]:
-    """Read elements to the end; return their (type, value)."""
-    found = []
+def _walk(buf: bytes) -> Iterator[tuple[int, bytes, bytes]]:
+    """Read elements to the end; yield (type, value, all bytes from the element on)."""
     while buf:
+        tail = buf
         kind, buf = numbers_of(buf)
         length, buf = numbers_of(buf)
         if kind >= 1 << 32 or length > len(buf):
             raise Invalid("type or length out of range")
-        found.append((kind, buf[:length]))
+        yield kind, buf[:length], tail
         buf = buf[length:]
-    return found
+
+
+def elements_of(buf: bytes) -> list[tuple[int, bytes]]:
+    """Read elements to the end; return their (type, value)."""
+    return [(kind, value) for kind, value, _ in _walk(buf)]
 
 
 def _one(wire: bytes) -> tuple[int, bytes]:
@@ -45,17 +50,6 @@ def _one(wire: bytes) -> tuple[int, bytes]:
     if len(found) != 1:
         raise Invalid("not one element")
     return found[0]
-
-
-def _before(wanted: int, buf: bytes) -> bytes:
-    """Return the bytes before the first element of a type."""
-    rest, kind = buf, -1
-    while kind != wanted:
-        element = rest
-        kind, rest = numbers_of(rest)
-        length, rest = numbers_of(rest)
-        rest = rest[length:]
-    return buf[: len(buf) - len(element)]
 
 
 def _recognise(found: list[tuple[int, bytes]], order: tuple[int, ...], ignored: int = -1) -> dict[int, bytes]:
@@ -219,13 +213,14 @@ def read_data(wire: bytes) -> Fields:
     info = _recognise(elements_of(known[22]), (27, 28), ignored=253)
     if 27 not in info:
         raise Invalid("no SignatureType")
+    tail = next(tail for kind, _, tail in _walk(inside) if kind == 23)
     return {
         "name": found[0][1],
         "content_type": number(meta[24]) if 24 in meta else 0,
         "freshness_ms": number(meta[25]) if 25 in meta else 0,
         "content": known.get(21, b""),
         "signature_type": number(info[27]),
-        "signed": _before(23, inside),
+        "signed": inside.removesuffix(tail),
         "signature": known[23],
     }
 
