@@ -22,6 +22,7 @@ class Connection:
         heard: time of the last input, ns.
         is_answered: whether there was any.
         is_full: TCP accepts no more bytes for now.
+        is_guest: the remote is here to use its invite; so it stays when the invite is used up.
         replication: the call of `ebt.replicate`; None if there is none.
         has_tried_ebt: this peer has called it, or does not wait for it any more.
         sources: calls of form source that this side answers.
@@ -45,6 +46,7 @@ class Connection:
     heard: int
     is_answered: bool = False
     is_full: bool = False
+    is_guest: bool = False
     replication: int | None = None
     has_tried_ebt: bool = False
     asks_by_history: bool = False
@@ -66,7 +68,7 @@ class Connection:
     @property
     def waits_for_ebt(self) -> bool:
         """Whether the other peer may still call `ebt.replicate`."""
-        return self.replication is None and not self.has_tried_ebt
+        return self.replication is None and not self.has_tried_ebt and not self.is_guest
 
     def take_output(self) -> bytes:
         """Return the bytes to send."""

@@ -85,7 +85,10 @@ class Services:
         return self._streaming
 
     def open(self, connection: Connection, now: int) -> None:
-        """Add an authenticated connection: make the initial calls."""
+        """Add an authenticated connection: make the initial calls, of which a guest hears none."""
+        connection.is_guest = self._access.is_guest(connection.remote)
+        if connection.is_guest:
+            return
         if connection.called is not None:
             connection.has_tried_ebt = True
             replication = self._replication
@@ -96,7 +99,7 @@ class Services:
         if self.blobs is not None:
             self.blobs.open(connection.number)
             connection.wants_heard = connection.calls.call(blobs.CREATE_WANTS, [], "source")
-        if self.loose is not None and not self._access.is_guest(connection.remote):
+        if self.loose is not None:
             self.loose.open(connection.number, connection.remote)
 
     def close(self, connection: Connection, now: int) -> None:
@@ -153,7 +156,7 @@ class Services:
             if source.is_over:
                 calls.end(call)
                 self._end_stream(connection, call)
-        if self.blobs is not None:
+        if self.blobs is not None and not connection.is_guest:
             if connection.wants_told is not None:
                 for body in self.blobs.take_output(connection.number):
                     calls.send(connection.wants_told, body)
@@ -196,9 +199,7 @@ class Services:
         return answers
 
     def _query(self, connection: Connection, feed: str, now: int) -> None:
-        if not self._access.is_guest(connection.remote) and not self._replication.hides(
-            feed, connection.remote
-        ):
+        if not connection.is_guest and not self._replication.hides(feed, connection.remote):
             arguments = history.query(feed, self._feeds.tips().get(feed, 0))
             call = connection.calls.call(history.NAME, arguments, "source")
             connection.fetches[call] = HistoryFetch(feed, asked=now)
@@ -211,7 +212,7 @@ class Services:
 
     def _serve(self, connection: Connection, event: Called, now: int) -> None:
         calls, call, arguments = connection.calls, event.call, event.arguments
-        if event.name == USE_INVITE or self._access.is_guest(connection.remote):
+        if event.name == USE_INVITE or connection.is_guest:
             self._serve_guest(connection, event)
             return
         match event.name, event.form:
