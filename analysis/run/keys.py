@@ -85,6 +85,8 @@ WORDS = {
     "workload.idle_feeds": Words("idle feeds that have routes", "feeds"),
     "workload.graph.blocks": Words("people whom everybody blocks", "people"),
     "workload.graph.stated": Words("follows stated in feeds"),
+    "workload.pictures.every": Words("messages of a feed for each that has a picture", "messages"),
+    "workload.pictures.size_bytes": Words("size of a picture", "bytes"),
     "workload.schedule.speed": Words("speed-up of the feeds’ own time", "times"),
     "workload.schedule.idle_limit_ms": Words("longest silence of a feed", "ms"),
     "workload.fetch.requests": Words("objects that each subscriber asks for", "objects"),

@@ -5,12 +5,26 @@ events.
 """
 
 from collections.abc import Mapping
+from typing import Protocol
 
 from base.units import SECOND
+from forwarder.host import Application
 from forwarder.lli.consumer import STATES
 from ssb.application import Event, Plan
 from ssb_over_ndn.following.subscriptions import Subscription, Subscriptions
 from ssb_over_ndn.naming import log_key
+
+
+class Reporter(Application, Protocol):
+    """An application that reports events of items: a Publisher or a Subscriber."""
+
+    def take_events(self) -> list[Event]:
+        """Return the events since the last call."""
+        ...
+
+    def ends(self) -> tuple[int, int]:
+        """Return the feeds that it holds state for, beside the forwarder's, and its bytes."""
+        ...
 
 
 class Subscriber:

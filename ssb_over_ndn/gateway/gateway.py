@@ -15,11 +15,9 @@ The name of a blob has no location. The gateway fetches it from the gateway wher
 message that names it is at home: the Interests' forwarding hint is that feed.
 """
 
-import re
 from collections import Counter, OrderedDict
 from collections.abc import Callable
 from random import Random
-from typing import Final
 
 from base.timers import Timers, earliest
 from forwarder.feedcache.items import Item
@@ -28,13 +26,14 @@ from forwarder.wire.lp import open_data, open_interest, parse_lp
 from forwarder.wire.packet import Data, Interest, parse_data, read_name
 from forwarder.wire.tlv import MalformedPacket
 from ssb.graph import Graph
+from ssb.keys import named_blobs
 from ssb.message import ForkedFeed, InvalidMessage, Message
 from ssb.peer.peer import Peer
 from ssb.peer.program import PeerEvent, PeerProgram, PeerWrapper
 from ssb.replication.blobs import Blobs
 from ssb.store.feeds import FeedStore, StoreError
+from ssb_over_ndn.following.blobs import BlobFetches
 from ssb_over_ndn.following.subscriptions import Subscription, Subscriptions
-from ssb_over_ndn.gateway.blobs import BlobFetches, segment_packet
 from ssb_over_ndn.gateway.interests import GatewayInterests
 from ssb_over_ndn.naming import (
     hash_packet,
@@ -43,12 +42,12 @@ from ssb_over_ndn.naming import (
     message_id,
     message_packet,
     read_log_name,
+    segment_packet,
     split_segment,
 )
 from ssb_over_ndn.serving.server import Announcer, FeedServer
 from ssb_over_ndn.serving.servers import Servers
 
-_BLOB: Final = re.compile(r"&[A-Za-z0-9+/]{43}=\.sha256")
 _MENTIONS = 10_000  # blobs whose authors are recorded
 _WAITING = 100  # blobs requested by others and looked for here
 _BLOB_PATIENCE = 30_000_000_000
@@ -324,7 +323,7 @@ class _NdnSide:
     # Blobs
 
     def _note_mentions(self, message: Message) -> None:
-        for blob in _BLOB.findall(message.text):
+        for blob in named_blobs(message.text):
             self._mentions.setdefault(blob, message.author)
             if len(self._mentions) > _MENTIONS:
                 self._mentions.popitem(last=False)

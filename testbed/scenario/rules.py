@@ -98,6 +98,9 @@ def _check_stock_peers(scenario: Scenario) -> None:
             if LAYERINGS[layering].protocol != "ssb" and node not in scenario.gateways:
                 said = f"nodes.{node}.peer: under {layering}, a Scuttlebutt peer needs a gateway"
                 raise InvalidScenario(said, ("nodes", node, "peer"), ("layerings",))
+        if scenario.workload.pictures is not None:
+            said = f"nodes.{node}.peer: {SSB_SERVER} is given no pictures; leave one of both out"
+            raise InvalidScenario(said, ("nodes", node, "peer"), ("workload", "pictures"))
         if not scenario.layering_parameters("ssb").model_dump()["encrypt"]:
             said = f"nodes.{node}.peer: {SSB_SERVER} speaks with those who encrypt only"
             raise InvalidScenario(said, ("nodes", node, "peer"), ("parameters", "ssb", "encrypt"))
@@ -238,6 +241,12 @@ def _check_feeds(scenario: Scenario) -> None:
             raise InvalidScenario(
                 f"workload.{clash}, workload.fetch: choose one", ("workload", clash), ("workload", "fetch")
             )
+    if workload.pictures is not None:
+        for what, value in (("feed", workload.feed), ("fork", scenario.fork), ("archive", scenario.archive)):
+            if value is not None:
+                place = ("workload", what) if what == "feed" else (what,)
+                said = f"workload.pictures, {'.'.join(place)}: choose one"
+                raise InvalidScenario(said, ("workload", "pictures"), place)
     taken = {scenario.fork.publisher: "fork"} if scenario.fork else {}
     if scenario.archive:
         taken[scenario.archive.node] = "archive"
@@ -349,12 +358,14 @@ def _check_features(scenario: Scenario) -> None:
         Feature.FOLLOWING: ("workload",) if scenario.workload.fetch is None else None,
         Feature.GATEWAYS: ("nodes",) if scenario.gateways else None,
         Feature.EXPORT: ("workload", "feed") if scenario.workload.feed is not None else None,
+        Feature.PICTURES: ("workload", "pictures") if scenario.workload.pictures is not None else None,
         Feature.REQUESTS: ("workload", "fetch") if scenario.workload.fetch is not None else None,
     }
     for layering in scenario.layerings:
         carried, who = LAYERINGS[layering].carries, layering
         if scenario.gateways:
-            carried, who = carried & LAYERINGS["ssb"].carries, f"{layering} with gateways"
+            carried = carried & LAYERINGS["ssb"].carries - {Feature.PICTURES}
+            who = f"{layering} with gateways"
         for feature, place in wanted.items():
             if place is not None and feature not in carried:
                 said = f"{who} cannot carry {feature.value}, which the scenario has; leave one of both out"

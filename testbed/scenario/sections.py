@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from base.units import US
 from forwarder.wire.name import from_uri
+from ssb.store.blobs import MAX_SIZE
 from testbed.errors import suggestion
 from testbed.layerings.nodes.node import USUAL, Limits
 from topologies import library
@@ -422,6 +423,15 @@ class Fetch(Section):
     """Content in each message."""
 
 
+class Pictures(Section):
+    """Pictures of messages: blobs that a message names, and that its readers fetch when they have it."""
+
+    every: int = Field(default=4, ge=1, le=1_000_000)
+    """One message in so many of each feed has a picture, the first one of them."""
+    size_bytes: int = Field(default=50_000, ge=1, le=MAX_SIZE)
+    """Bytes of each picture."""
+
+
 class Workload(Section):
     """What is published, and who follows it."""
 
@@ -433,8 +443,8 @@ class Workload(Section):
     feeds: int | None = Field(default=None, ge=1, le=10_000)
     """How many feeds there are; they go to the publishers in turn. Left out: one for each publisher."""
     item_bytes: int | None = Field(default=None, ge=400, le=8192)
-    """Bytes of each made item's message, contact messages apart. Left out: drawn, as in a real feed (386 to
-    7,607, half of them below 532)."""
+    """Bytes of each made item's message, without contact messages and the names of pictures. Left out: drawn,
+    as in a real feed (386 to 7,607, half of them below 532)."""
     activity_exponent: float = Field(default=1.0, ge=0, le=10, allow_inf_nan=False)
     """The k-th feed has 1 / k ** activity_exponent of the first one's items, and is as much slower, so that
     all go on for about the same time."""
@@ -445,6 +455,8 @@ class Workload(Section):
     anyway."""
     fetch: Fetch | None = None
     """Who asks for what instead; all is published at the end of the warm-up."""
+    pictures: Pictures | None = None
+    """Pictures that messages have besides."""
     schedule: Schedule = Schedule()
     """When items are published."""
     idle_feeds: int = Field(default=0, ge=0, le=1_000_000)

@@ -1,7 +1,9 @@
 """The workload of a scenario: its feeds with all messages, publishers and times."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path
 from random import Random
@@ -9,9 +11,10 @@ from random import Random
 from base.units import MS
 from forwarder.wire.feed import feed_name
 from forwarder.wire.name import GENERIC, component, from_uri
+from ssb.canonical import Value
 from ssb.export import read_export
 from ssb.generate import FIRST_TIMESTAMP, generate_feed
-from ssb.keys import Identity
+from ssb.keys import Identity, blob_ref
 from ssb.message import Message
 from ssb_over_ndn.naming import LOGS
 from testbed.errors import UserError
@@ -68,6 +71,7 @@ def load(scenario: Scenario) -> Workload:
         idle=_idle(scenario),
         idle_feeds=scenario.workload.idle_feeds,
         blocks=blocks,
+        pictures=dict(_pictures(scenario, feeds)),
     )
 
 
@@ -247,7 +251,9 @@ def _made(
         tip = messages[-1] if messages else None
         messages.append(Message.create(identity, tip, content, FIRST_TIMESTAMP))
     tip = messages[-1] if messages else None
-    messages += generate_feed(rng, items, identity, tip, scenario.workload.item_bytes)
+    messages += generate_feed(
+        rng, items, identity, tip, scenario.workload.item_bytes, partial(_mentions, scenario, index)
+    )
     slowness = 1.0 if index == 0 else (index + 1) ** scenario.workload.activity_exponent
     first = scenario.warmup_ms * MS
     if index:
@@ -255,6 +261,31 @@ def _made(
         first += round(rng.random() * scenario.workload.schedule.idle_limit_ms * slowness * MS)
     times = _times(messages, scenario.workload.schedule, first, slowness)
     return Feed(publisher, tuple(messages), times, identity)
+
+
+def _picture(scenario: Scenario, index: int, number: int) -> bytes | None:
+    """Return the picture of a generated message, by its feed and its sequence number; None if it has none."""
+    pictures = scenario.workload.pictures
+    if pictures is None or (number - 1) % pictures.every:
+        return None
+    return Random(f"{scenario.seed} picture {index} {number}").randbytes(pictures.size_bytes)
+
+
+def _mentions(scenario: Scenario, index: int, number: int) -> dict[str, Value]:
+    """Return the field by which a message names its picture, as Patchwork writes it; none without one."""
+    content = _picture(scenario, index, number)
+    if content is None:
+        return {}
+    link = blob_ref(sha256(content).digest())
+    return {"mentions": [{"link": link, "name": "photo.jpg", "size": len(content), "type": "image/jpeg"}]}
+
+
+def _pictures(scenario: Scenario, feeds: Sequence[Feed]) -> Iterator[tuple[str, bytes]]:
+    """Yield the reference and the bytes of each picture."""
+    for index, feed in enumerate(feeds):
+        for message in feed.messages:
+            if (content := _picture(scenario, index, message.sequence)) is not None:
+                yield blob_ref(sha256(content).digest()), content
 
 
 def _branch(scenario: Scenario, feed: Feed, publisher: str, after: int) -> Feed:

@@ -12,9 +12,11 @@ from base.key_log import Secret
 from base.passive import PassiveEndpoint
 from base.timers import earliest
 from base.units import MS
+from ssb.message import Message
 from ssb.peer.options import PORT, PeerOptions
 from ssb.peer.peer import Peer
 from ssb.peer.scheduler import SchedulerOptions
+from ssb.replication.blobs import Blobs
 from ssb.replication.replication import Replication
 from ssb.replication.session import DEFAULT_LIMITS, Limits
 from ssb.store.clocks import MemoryClocks
@@ -22,6 +24,7 @@ from ssb.store.memory import MemoryFeeds
 from ssb.work import WORK
 from testbed.layerings.nodes.node import Context, Parameters, SimpleLayering, StateSize
 from testbed.layerings.nodes.peer_role import Publication, Role, RoleNode, peer_identity
+from testbed.layerings.nodes.pictures import Album
 from testbed.layerings.nodes.workload import Feature
 from topologies.model import Hop, Topology
 from topologies.routing import Routing, routes
@@ -81,6 +84,10 @@ class SsbNode(RoleNode, PassiveEndpoint):
             replication=_limits(parameters),
         )
         seed = hashlib.sha256(f"{context.seed} {context.layering} {context.name} {context.since}".encode())
+        self._album = Album(context.workload, context.state.blobs, context.name)
+        self._blobs = Blobs(context.state.blobs) if context.workload.pictures else None
+        if self._blobs is not None:
+            self._blobs.take_new_wants()  # from now on it collects the ended ones
         self._peer = Peer(
             peer_identity(context.seed, context.name),
             store,
@@ -88,6 +95,7 @@ class SsbNode(RoleNode, PassiveEndpoint):
             sorted(feed.key for feed in (context.workload.feeds if role.is_everywhere else role.feeds)),
             options,
             Random(seed.digest()),
+            blobs=self._blobs,
             replication=self._replication(context, role, store),
         )
         self._seed, self._network = context.seed, network
@@ -105,13 +113,14 @@ class SsbNode(RoleNode, PassiveEndpoint):
         """See RoleNode."""
         super().wake(now)
         self._peer.wake(now)
-        self._take_in()
+        self._take_in(now)
 
     def _join(self, now: int) -> None:
         for key, feed in self._role.follows.items():
             # A peer that replicates all feeds may hold some of it already.
             here = self._store.tips().get(key, 0)
-            for message in feed.messages[self.state.delivered[key] : here]:
+            known = 0 if self._blobs is not None else self.state.delivered[key]  # a picture may be missing
+            for message in feed.messages[known:here]:
                 self._note(now, "delivered", message)
         for key in self._role.replicated:
             self._peer.want(key, now)
@@ -124,7 +133,19 @@ class SsbNode(RoleNode, PassiveEndpoint):
         WORK.sign += len(messages)  # they were signed before the run, and a store verifies what it is given
         WORK.verify -= len(messages)
 
+    def _note(self, time: int, event: str, message: Message) -> None:
+        """See RoleNode; also note the message's pictures, and want those that are missing."""
+        super()._note(time, event, message)
+        if self._blobs is not None:
+            self._events += self._album.note([self._events.pop()])
+            for blob in self._album.take_new():
+                self._blobs.want(blob)
+            self._peer.connections.update(time)
+
     def _leave(self, now: int) -> None:
+        if self._blobs is not None:
+            for blob in self._album.close():
+                self._blobs.unwant(blob)
         for key in self._role.replicated:
             self._peer.unwant(key, now)
         if not self._role.stays_connected:
@@ -134,7 +155,7 @@ class SsbNode(RoleNode, PassiveEndpoint):
     def on_stream(self, event: StreamEvent, now: int) -> None:
         """See StreamEndpoint."""
         self._peer.on_stream(event, now)
-        self._take_in()
+        self._take_in(now)
 
     def take_actions(self) -> list[StreamAction]:
         """See StreamEndpoint."""
@@ -176,8 +197,8 @@ class SsbNode(RoleNode, PassiveEndpoint):
     def _part(self, remote: str, now: int) -> None:
         """Handle the end of a connection; the peer reconnects by itself where it stays connected."""
 
-    def _take_in(self) -> None:
-        """Report deliveries of followed feeds."""
+    def _take_in(self, now: int) -> None:
+        """Report deliveries of followed feeds, and pictures that have arrived."""
         for event in self._peer.take_events():
             message = event.message
             if message is not None and self._role.joins_at is None and message.author in self._role.follows:
@@ -187,6 +208,8 @@ class SsbNode(RoleNode, PassiveEndpoint):
             elif event.event == "refused" and event.remote:
                 # A slow handshake, over a bad link or with a restarting node, is no error.
                 self._note_all(event.time, "error", event.detail)
+        for blob in self._blobs.take_ended_wants() if self._blobs is not None else ():
+            self._events += self._album.arrived(blob, now)
 
 
 def _limits(parameters: Mapping[str, Any]) -> Limits:
@@ -208,7 +231,9 @@ def held_by(peer: Peer, store: MemoryFeeds, own: Set[str]) -> dict[str, StateSiz
     }
 
 
-PEER_FEATURES: Final = frozenset({Feature.MEDIUM, Feature.FOLLOWING, Feature.EXPORT, Feature.GATEWAYS})
+PEER_FEATURES: Final = frozenset(
+    {Feature.MEDIUM, Feature.FOLLOWING, Feature.EXPORT, Feature.GATEWAYS, Feature.PICTURES}
+)
 """What layerings of Scuttlebutt peers carry besides feeds."""
 
 SSB: Final = SimpleLayering("SSB: peers with EBT over TCP", SsbParameters, SsbNode, "ssb", PEER_FEATURES)

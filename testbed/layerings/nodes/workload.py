@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from ssb.keys import Identity
+from ssb.keys import Identity, named_blobs
 from ssb.message import Message
 
 _LAST_RESORT = 1 << 62  # exceeds any path's cost
@@ -50,6 +50,7 @@ class Feature(Enum):
     REQUESTS = "objects that are asked for one by one"
     EXPORT = "an exported feed"
     GATEWAYS = "gateways of Scuttlebutt peers"
+    PICTURES = "pictures"
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,7 @@ class Workload:
         idle: node -> prefixes of idle feeds that lead there.
         idle_feeds: their number.
         blocks: node -> feeds blocked by the node's user.
+        pictures: blob's reference (`&...=.sha256`) -> its bytes, of those that messages name.
     """
 
     feeds: tuple[Feed, ...]
@@ -84,6 +86,7 @@ class Workload:
     idle: Mapping[str, tuple[bytes, ...]] = field(default_factory=dict)
     idle_feeds: int = 0
     blocks: Mapping[str, tuple[Feed, ...]] = field(default_factory=dict)
+    pictures: Mapping[str, bytes] = field(default_factory=dict)
 
     @property
     def items(self) -> int:
@@ -122,6 +125,10 @@ class Workload:
             nodes = {feed.publisher for feed in feeds} - asked
         blocked = {feed.key for feed in self.blocks.get(node, ())}
         return [feed for key, feed in found.items() if key not in blocked]
+
+    def pictures_in(self, message: Message) -> list[str]:
+        """Return the references of the pictures that a message names."""
+        return named_blobs(message.text) if self.pictures else []
 
     def followers(self, feed: Feed) -> list[str]:
         """Return the nodes that follow a feed."""
