@@ -21,9 +21,10 @@ class Metric(NamedTuple):
     axis: str = ""
 
 
-DELIVERY, _LATENCY, _STATE, _PIT, _FINDING, _STANDING, _UPSTREAM, _WIRE, _SHARING = (
+DELIVERY, _LATENCY, _PICTURES, _STATE, _PIT, _FINDING, _STANDING, _UPSTREAM, _WIRE, _SHARING = (
     "Delivery",
     "Latency",
+    "Pictures",
     "State",
     "State: the PIT",
     "Finding feeds",
@@ -106,6 +107,36 @@ _FEEDNETS = (
     Metric(_LATENCY, "recovery_max", "Longest gap after a failure", "ms", "lower", "longest gap"),
     Metric(_LATENCY, "late_share", "Items that come after a newer one of any feed", "%", "lower"),
     Metric(_LATENCY, "late_by_max", "The newer one is newer by, maximum", "ms", "lower"),
+    Metric(_PICTURES, "pictures_share", "Share of expected pictures", "%", "higher", "share of pictures"),
+    Metric(
+        _PICTURES,
+        "picture_p50",
+        "Publish or join to the picture, median",
+        "ms",
+        "lower",
+        "median latency of pictures",
+    ),
+    Metric(_PICTURES, "picture_p95", "Publish or join to the picture, 95th percentile", "ms", "lower"),
+    Metric(
+        _PICTURES,
+        "picture_bytes",
+        "Bytes on the wire for pictures, per picture that arrived",
+        "bytes",
+        "lower",
+        "bytes per picture",
+    ),
+    Metric(_PICTURES, "picture_again", "Bytes of pictures that a link carried again", "%", "lower"),
+    Metric(
+        _PICTURES,
+        "picture_author_bytes",
+        "Bytes that its author sent of a picture, per byte of it",
+        "bytes",
+        "lower",
+        "bytes from authors",
+    ),
+    Metric(_PICTURES, "picture_from_authors", "Bytes of pictures that authors served", "%", ""),
+    Metric(_PICTURES, "picture_from_others", "of which other people’s nodes", "%", ""),
+    Metric(_PICTURES, "picture_from_stores", "of which content stores on the way", "%", ""),
     Metric(
         _STATE, "state_entries_mean", "State entries, mean of a node", "entries", "lower", "state entries"
     ),

@@ -41,6 +41,7 @@ from analysis.metrics.run import (
     held_state,
     logs,
     moves,
+    pictures,
     replication,
     saturation,
     state,
@@ -360,7 +361,10 @@ def _pits(messages: Path, out: Path, known: Setting, spark: SparkSession | None)
 def _measure(given: RunInputs) -> pa.Table:
     """Compute all tables behind the metrics; return the measures of all cases."""
     in_parallel(
-        *(partial(step, given) for step in (_state, _wire, _delay, _service, _needs, _streams, _moves))
+        *(
+            partial(step, given)
+            for step in (_state, _wire, _delay, _service, _needs, _streams, _moves, _pictures)
+        )
     )
     table = given.collected
     _tiny(given)
@@ -389,6 +393,7 @@ def _measure(given: RunInputs) -> pa.Table:
             table["counters"], table["told"], table["found"], given.setting.timeline, given.setting.runs
         ),
         held_state.totals(table["standing"]),
+        pictures.totals(pictures.told(given.application_events), table["pictures"], given.setting.nodes),
         processors(table["counters"], given.setting.runs),
         tiny.totals(table["tiny_sent"].to_pylist(), table["latency_quantiles"].to_pylist(), given.cases),
         own.totals(OWN, Tables({name: _offered(given)[name] for name in own.OFFERED})),
@@ -455,6 +460,14 @@ def _moves(given: RunInputs) -> None:
     given.sorted("standing", held_state.peaks(counters), "layering", "node")
     given.collected["told"] = moves.signalling_messages(given.packets, given.runs).toArrow()
     given.write("found", moves.record_changes(given.application_events, given.cases))
+
+
+def _pictures(given: RunInputs) -> None:
+    if pc.any(pc.equal(given.application_events["event"], pictures.SHARED)).as_py():
+        found = pictures.pictures(given.messages, given.seen, _connections(given))
+        given.keep("pictures", found, "layering", "interface", "picture")
+    else:  # save the jobs
+        given.write("pictures", pictures.PICTURES.empty_table())
 
 
 def _tiny(given: RunInputs) -> None:

@@ -22,9 +22,13 @@ SEEN = pa.schema(
         ("feed", pa.string()),
         *((name, pa.int64()) for name in ("seq", "stream_bytes", "frame_bytes", "payload_bytes")),
         *((name, pa.int64()) for name in ("note", "eager", "lazy", "switched")),
+        ("blob", pa.string()),
+        ("blob_bytes", pa.int64()),
     ]
 )
-"""The columns common to all protocols' tables, the protocol, and those of EBT's notes, null elsewhere."""
+"""The columns common to all protocols' tables, the protocol, and those of EBT's notes and of blobs, null
+elsewhere.
+"""
 
 TCP_PAYLOAD = 1460
 """TCP payload of an Ethernet frame of MTU 1500, without options, bytes."""

@@ -69,10 +69,7 @@ def replication(
     `seen` is analysis.tables.protocol_messages.SEEN, `connections` analysis.decode.connections.CONNECTIONS,
     `published` has layering, node, feed and seq of each publication.
     """
-    opened = F.col("direction") == "out"
-    peers = connections.select(
-        "layering", "node", F.when(opened, F.col("src")).otherwise(F.col("dst")).alias("address")
-    ).distinct()
+    peers = peers_of(connections)
     ends = _at_ends(seen, peers)
     marked = _with_repeats(ends, published)
     of_messages = marked.groupBy("layering", "node", "cause").agg(*_sums())
@@ -101,6 +98,14 @@ def replication(
         brought,
         ends,
     )
+
+
+def peers_of(connections: DataFrame) -> DataFrame:
+    """Return layering, node, address of the ends of analysis.decode.connections.CONNECTIONS."""
+    opened = F.col("direction") == "out"
+    return connections.select(
+        "layering", "node", F.when(opened, F.col("src")).otherwise(F.col("dst")).alias("address")
+    ).distinct()
 
 
 def reach(firsts: pa.Table) -> pa.Table:
