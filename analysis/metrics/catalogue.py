@@ -136,7 +136,7 @@ _FEEDNETS = (
     ),
     Metric(_PICTURES, "picture_from_authors", "Bytes of pictures that authors served", "%", ""),
     Metric(_PICTURES, "picture_from_others", "of which other people’s nodes", "%", ""),
-    Metric(_PICTURES, "picture_from_stores", "of which content stores on the way", "%", ""),
+    Metric(_PICTURES, "picture_from_relays", "of which nodes that neither post nor read", "%", ""),
     Metric(
         _STATE, "state_entries_mean", "State entries, mean of a node", "entries", "lower", "state entries"
     ),

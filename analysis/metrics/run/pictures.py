@@ -172,12 +172,12 @@ def _costs(
     again = sum(max(0, row["content_bytes"] - sizes.get(row["picture"], 0)) for row in traffic)
     served: defaultdict[str, int] = defaultdict(int)
     for row in traffic:
-        who = "stores" if row["node"] in forwarders else "others"
+        who = "relays" if row["node"] in forwarders else "others"
         served["authors" if row["node"] == authors.get(row["picture"]) else who] += row["served_bytes"]
     every = sum(served.values())
     return {
         "picture_bytes": ratio(sum(row["frame_bytes"] for row in traffic), shown),
         "picture_again": ratio(again, content, 100),
         "picture_author_bytes": ratio(served["authors"], sum(sizes.values())),
-        **{f"picture_from_{who}": ratio(served[who], every, 100) for who in ("authors", "others", "stores")},
+        **{f"picture_from_{who}": ratio(served[who], every, 100) for who in ("authors", "others", "relays")},
     }
