@@ -428,7 +428,7 @@ class Pictures(Section):
 
     every: int = Field(default=4, ge=1, le=1_000_000)
     """One message in so many of each feed has a picture, the first one of them."""
-    size_bytes: int = Field(default=50_000, ge=1, le=MAX_SIZE)
+    size_bytes: int = Field(default=50_000, ge=64, le=MAX_SIZE)
     """Bytes of each picture."""
 
 

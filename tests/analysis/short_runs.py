@@ -37,6 +37,7 @@ LONGER = {
     "mobile": 120,
     "ndn-over-ssb": 120,
     "offline-author": 40,
+    "photos": 24,
     "slow-consumer": 60,
     "social-fetch": 48,
 }
@@ -164,8 +165,9 @@ start_ms = 300.0
 EPOCH = 1_793_000_000_123_456_789
 """ns; a double would hold it to 256 ns."""
 
-HARD = ("rough", "steady", "today")
-"""Runs that are of no shipped scenario: ROUGH, and one as it is and as if it had been measured today."""
+HARD = ("rough", "steady", "today", "pictures")
+"""Runs that are of no shipped scenario: ROUGH, one as it is and as if it had been measured today, and the
+pictures of one over NDN alone."""
 
 
 class Measured(NamedTuple):
@@ -244,7 +246,9 @@ def hard(directory: Path) -> dict[str, Run]:
     rough = emulate(directory / "rough", str(directory / "rough.toml"))
     costs = {"cost.machine": "xeon-vm"}
     steady = emulate(directory / "steady", "line", layerings=("lli-selective",), items=40, changes=costs)
-    return {"rough": rough, "steady": steady, "today": as_if_measured_today(steady, directory / "today")}
+    today = as_if_measured_today(steady, directory / "today")
+    pictures = emulate(directory / "pictures", "photos", layerings=("pull", "lli"), items=40)
+    return {"rough": rough, "steady": steady, "today": today, "pictures": pictures}
 
 
 def measured(directory: Path) -> Measured:

@@ -20,6 +20,7 @@ from ssb.store.memory import MemoryFeeds
 from testbed.layerings.kinds.ssb import PEER_FEATURES, SsbNode
 from testbed.layerings.nodes.node import Context, Parameters, SimpleLayering
 from testbed.layerings.nodes.peer_role import Role, peer_identity
+from testbed.layerings.nodes.workload import Feature
 from topologies.model import Topology
 
 _POLLS = ("scan", "append-poll")
@@ -156,7 +157,9 @@ def hub_of(network: Topology, parameters: Mapping[str, Any]) -> str:
 
 
 def _rung(title: str, parameters: type[Parameters]) -> SimpleLayering:
-    return SimpleLayering(title, parameters, RungNode, "ssb", PEER_FEATURES)
+    # Those that poll hang up once feeds are complete, and pictures take longer.
+    carries = PEER_FEATURES - ({Feature.PICTURES} if parameters is PollParameters else set())
+    return SimpleLayering(title, parameters, RungNode, "ssb", carries)
 
 
 RUNGS = {
