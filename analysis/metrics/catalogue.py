@@ -111,12 +111,12 @@ _FEEDNETS = (
     Metric(
         _PICTURES,
         "picture_p50",
-        "Publish or join to the picture, median",
+        "Latency, publish or join to the picture, median",
         "ms",
         "lower",
         "median latency of pictures",
     ),
-    Metric(_PICTURES, "picture_p95", "Publish or join to the picture, 95th percentile", "ms", "lower"),
+    Metric(_PICTURES, "picture_p95", "Latency of pictures, 95th percentile", "ms", "lower"),
     Metric(
         _PICTURES,
         "picture_bytes",
@@ -129,7 +129,7 @@ _FEEDNETS = (
     Metric(
         _PICTURES,
         "picture_author_bytes",
-        "Bytes that its author sent of a picture, per byte of it",
+        "Bytes sent by a picture’s author, per byte of the picture",
         "bytes",
         "lower",
         "bytes from authors",
