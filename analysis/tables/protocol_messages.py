@@ -55,6 +55,14 @@ def _or_null(table: DataFrame, field: pa.Field) -> Column:
     return F.lit(None).cast("long" if field.type == pa.int64() else "string").alias(field.name)
 
 
+def peers_of(connections: DataFrame) -> DataFrame:
+    """Return layering, node, address of the ends of analysis.decode.connections.CONNECTIONS."""
+    opened = F.col("direction") == "out"
+    return connections.select(
+        "layering", "node", F.when(opened, F.col("src")).otherwise(F.col("dst")).alias("address")
+    ).distinct()
+
+
 def items(messages: DataFrame) -> DataFrame:
     """Return the rows of SEEN that carry an item."""
     return messages.where((F.col("kind") == ITEM) & F.col("feed").isNotNull() & F.col("seq").isNotNull())

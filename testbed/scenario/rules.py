@@ -45,6 +45,7 @@ def complete(scenario: Scenario, following: str | int | None, wanted: Sequence[O
     )
     _check_parameters(whole, wanted)
     _check_feeds(whole)
+    _check_pictures(whole)
     _check_paths(whole)
     _check_events(whole)
     _check_plans(whole)
@@ -241,12 +242,6 @@ def _check_feeds(scenario: Scenario) -> None:
             raise InvalidScenario(
                 f"workload.{clash}, workload.fetch: choose one", ("workload", clash), ("workload", "fetch")
             )
-    if workload.pictures is not None:
-        for what, value in (("feed", workload.feed), ("fork", scenario.fork), ("archive", scenario.archive)):
-            if value is not None:
-                place = ("workload", what) if what == "feed" else (what,)
-                said = f"workload.pictures, {'.'.join(place)}: choose one"
-                raise InvalidScenario(said, ("workload", "pictures"), place)
     taken = {scenario.fork.publisher: "fork"} if scenario.fork else {}
     if scenario.archive:
         taken[scenario.archive.node] = "archive"
@@ -270,6 +265,18 @@ def _check_feeds(scenario: Scenario) -> None:
         if publishing[node] == feeds:
             said = f"subscriber {node!r} is the publisher; leave it out"
             raise InvalidScenario(said, ("subscribers",), ("publisher",))
+
+
+def _check_pictures(scenario: Scenario) -> None:
+    """Check that pictures are of generated messages of one device, which their author serves."""
+    workload = scenario.workload
+    if workload.pictures is None:
+        return
+    for what, value in (("feed", workload.feed), ("fork", scenario.fork), ("archive", scenario.archive)):
+        if value is not None:
+            place = ("workload", what) if what == "feed" else (what,)
+            said = f"workload.pictures, {'.'.join(place)}: choose one"
+            raise InvalidScenario(said, ("workload", "pictures"), place)
 
 
 def _check_paths(scenario: Scenario) -> None:

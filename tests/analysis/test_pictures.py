@@ -7,10 +7,11 @@ from short_runs import emulate
 from test_replication import ADDRESSES, crossing
 from test_short_runs import differences
 
-from analysis.metrics.run.pictures import PICTURES, SHARED, SHOWN, TOLD, pictures, totals
+from analysis.metrics.pictures import EVENTS, SHARED, SHOWN, totals
 from analysis.pipelines.run import measure_cases
 from analysis.run.context import NODES, Case
 from analysis.spark.engine import frame
+from analysis.tables.pictures import PICTURES, pictures
 from analysis.tables.protocol_messages import SEEN
 
 A, B = "/ssb/blobs/%AA", "/ssb/blobs/%BB"
@@ -100,10 +101,7 @@ def test_a_peer_serves_what_it_sends_and_a_router_passes_it_on(traffic):
 
 def told(*events):
     """Events as (time, node, event, feed, number, bytes, picture)."""
-    names = ("time", "node", "event", "feed", "seq", "bytes", "detail")
-    return pa.Table.from_pylist(
-        [{"layering": "n"} | dict(zip(names, each, strict=True)) for each in events], TOLD
-    )
+    return pa.Table.from_pylist([dict(zip(EVENTS, ("n", *each), strict=True)) for each in events])
 
 
 def test_what_is_expected_and_what_came():

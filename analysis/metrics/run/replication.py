@@ -16,6 +16,7 @@ from analysis.columns.values import MESSAGES, REPEATED, REST
 from analysis.decode.protocols.protocol import ITEM
 from analysis.decode.protocols.registry import framed
 from analysis.files import Rows
+from analysis.tables.protocol_messages import peers_of
 
 _COPY = ("layering", "sender", "receiver", "feed", "seq")
 
@@ -98,14 +99,6 @@ def replication(
         brought,
         ends,
     )
-
-
-def peers_of(connections: DataFrame) -> DataFrame:
-    """Return layering, node, address of the ends of analysis.decode.connections.CONNECTIONS."""
-    opened = F.col("direction") == "out"
-    return connections.select(
-        "layering", "node", F.when(opened, F.col("src")).otherwise(F.col("dst")).alias("address")
-    ).distinct()
 
 
 def reach(firsts: pa.Table) -> pa.Table:
