@@ -1,0 +1,63 @@
+"""Shares of nodes' packets: what follows the state of nodes is several tasks a node if some node has many.
+
+Entries of a PIT do not depend on each other, nor do transactions: those of one name and of one feed are in
+one share.
+"""
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from analysis.packet_schema import DIGEST, FORK
+from analysis.spark.engine import frame
+
+ROWS = 1 << 19
+"""Packets of a node in one share, roughly."""
+
+_WHOLE = 1 << 16
+"""More components than a name has."""
+
+
+def divided(packets: DataFrame) -> DataFrame:
+    """Return network-layer packets and notices with their `share`, a number that no other node has; some are
+    in several. Spark sorts by numbers much faster than by names of nodes.
+
+    An Interest and its Nack concern the entry of their name, but that of their feed if it is an item's: an
+    item that answers one was not pushed. An LLI and its Nack concern their feed's. Data concern the entry of
+    their name without an implicit digest, and that of their feed. Names count as far as the shortest one that
+    is asked for with CanBePrefix at the node, so they meet the Data that begin with them. A FeedState
+    concerns its feed; a Hello, and the proof of a fork, any.
+    """
+    short = F.split_part("name", F.lit(DIGEST), F.lit(1))
+    slashes = F.length(short) - F.length(F.replace(short, F.lit("/"), F.lit("")))
+    depth = F.when(short == "/", 0).otherwise(slashes)
+    nodes = (
+        packets.groupBy("layering", "node")
+        .agg(F.count("*").alias("rows"), F.min(F.when(F.col("can_be_prefix"), depth)).alias("depth"))
+        .toArrow()
+    )
+    shares = pc.add(pc.divide(nodes["rows"], ROWS), 1)
+    first = pc.subtract(pc.cumulative_sum(shares), shares)
+    numbered = nodes.select(["layering", "node"]).append_column("first", first)
+    if (pc.max(shares).as_py() or 1) == 1:
+        known = F.broadcast(frame(packets.sparkSession, numbered))
+        return packets.join(known, ["layering", "node"]).withColumnRenamed("first", "share")
+    depths = pc.fill_null(nodes["depth"], _WHOLE).cast(pa.int32())
+    numbered = numbered.append_column("shares", shares).append_column("depth", depths)
+    packets = packets.join(F.broadcast(frame(packets.sparkSession, numbered)), ["layering", "node"])
+    begin = F.array_join(F.slice(F.split(short, "/"), F.lit(1), F.col("depth") + 1), "/")
+    of_name, of_feed = _share(begin), _share(F.col("feed"))
+    is_data = F.col("kind") == "data"
+    is_proof = is_data & F.coalesce(F.col("name").contains(FORK), F.lit(False))
+    some = F.when(is_data, F.array_distinct(F.array_compact(F.array(of_name, of_feed)))).otherwise(
+        F.array_compact(F.array(F.coalesce(of_feed, of_name)))
+    )
+    every = F.sequence(F.lit(0), F.col("shares").cast("int") - 1)
+    placed = F.explode(F.when(F.col("hello").isNotNull() | is_proof, every).otherwise(some))
+    found = packets.withColumn("of_node", placed).withColumn("share", F.col("first") + F.col("of_node"))
+    return found.drop("first", "shares", "depth", "of_node")
+
+
+def _share(text: Column) -> Column:
+    return F.pmod(F.crc32(text), F.col("shares")).cast("int")
