@@ -15,16 +15,18 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from analysis.decode.messages import STREAM_LAYERS
 from analysis.decode.streams import STREAM_LAYERS_TABLE
 from analysis.packet_schema import MESSAGES
-from analysis.pit.windows.tables import write_pits
+from analysis.pit.windows.tables import pits, write_told
 from analysis.run.context import BREAKS
 from analysis.spark.engine import frame
 from analysis.spark.parallel import in_parallel
-from analysis.spark.parquet import BY, at_least_empty, read_packets, read_parquet, settle
+from analysis.spark.parquet import BY, at_least_empty, read_packets, read_parquet, set_aside, settle
 from analysis.tables.feed_progress import captured_latency
 from analysis.tables.overhead import overhead, seen_once
 from analysis.tables.packet_tables import write_packet_tables
 from analysis.tables.reassembly import joined, unfragmented
 from analysis.tables.schema import LATENCY, OVERHEAD, PACKETS, TABLES
+from analysis.tables.shares import followed
+from analysis.tables.transactions import FOLLOWER
 
 _REJOINED = ".rejoined"
 
@@ -48,13 +50,14 @@ def write_tables(
     def keep(name: str, table: DataFrame) -> DataFrame:
         return settle(table, out / name)
 
-    in_parallel(
-        lambda: write_pits(whole, out),
-        lambda: write_packet_tables(messages, keep, out),
-        lambda: keep(LATENCY.name, captured_latency(messages)),
-        lambda: keep(OVERHEAD.name, overhead(*seen_once(packets, streams))),
-        most=None if small else 1,
-    )
+    with set_aside(followed(whole, pits(whole), FOLLOWER), out / ".followed") as told:
+        in_parallel(
+            lambda: write_told(told, out),
+            lambda: write_packet_tables(messages, told, keep, out),
+            lambda: keep(LATENCY.name, captured_latency(messages)),
+            lambda: keep(OVERHEAD.name, overhead(*seen_once(packets, streams))),
+            most=None if small else 1,
+        )
     shutil.rmtree(out / _REJOINED, ignore_errors=True)
     shutil.rmtree(out / STREAM_LAYERS_TABLE)
     for table in TABLES:

@@ -63,7 +63,7 @@ from analysis.run.manifest import Run
 from analysis.spark.batch_reader import readings
 from analysis.spark.engine import ENGINE, QUICK_BYTES, SMALL_BYTES, EngineChoice, choose, frame, session
 from analysis.spark.parallel import in_parallel
-from analysis.spark.parquet import BY, read_parquet, settle
+from analysis.spark.parquet import BY, read_parquet, set_aside, settle
 from analysis.spark.to_parquet import extract, side_path
 from analysis.tables import link_transits, protocol_messages
 from analysis.tables.collected import Tables
@@ -74,6 +74,8 @@ from analysis.tables.overhead import overhead, traffic
 from analysis.tables.packet_tables import write_packet_tables
 from analysis.tables.reassembly import reassemble
 from analysis.tables.schema import CONNECTIONS, PACKETS, PIT_INTERVALS, PIT_OCCUPANCY
+from analysis.tables.shares import followed
+from analysis.tables.transactions import FOLLOWER
 
 IN_FLIGHT_NS = 1_000_000
 """Slack for real clocks: time between a packet on the wire and its effect on the table."""
@@ -576,7 +578,8 @@ def _links(given: RunInputs) -> None:
 def _write_packet_tables(given: RunInputs) -> None:
     """Write the tables for other programs, which the report does not show."""
     reported = run_events(given.events, given.timeline)
-    write_packet_tables(given.messages, given.settle, given.tables, reported)
+    with set_aside(followed(given.messages, FOLLOWER), given.tables / ".followed") as told:
+        write_packet_tables(given.messages, told, given.settle, given.tables, reported)
     for name in (PIT_INTERVALS.name, PIT_OCCUPANCY.name):
         (given.pit / name).rename(given.tables / f"{name}.parquet")
 

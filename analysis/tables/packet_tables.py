@@ -10,24 +10,23 @@ from analysis.spark.parquet import set_aside
 from analysis.tables.events import packet_events
 from analysis.tables.feed_progress import feed_progress, sightings
 from analysis.tables.schema import EVENTS, FEED_PROGRESS, TRANSACTIONS
-from analysis.tables.shares import divided
-from analysis.tables.transactions import followed, moments
+from analysis.tables.shares import of_table
+from analysis.tables.transactions import FOLLOWED, moments
 
 Keep = Callable[[str, DataFrame], DataFrame]
 """Writes a table under a name, and returns it as read back."""
 
 
 def write_packet_tables(
-    messages: DataFrame, keep: Keep, place: Path, reported: DataFrame | None = None
+    messages: DataFrame, told: DataFrame, keep: Keep, place: Path, reported: DataFrame | None = None
 ) -> None:
     """Write schema.TRANSACTIONS, FEED_PROGRESS and EVENTS of packets (analysis.tables.reassembly).
 
-    `place` is a directory for what is used several times; `reported` are EVENTS from elsewhere.
+    `told` has what analysis.tables.transactions.FOLLOWER tells of them. `place` is a directory for what is
+    used several times; `reported` are EVENTS from elsewhere.
     """
-    with (
-        set_aside(sightings(messages), place / ".items") as items,
-        set_aside(followed(divided(messages)), place / ".transactions") as transactions,
-    ):
+    transactions = of_table(told, TRANSACTIONS.name, FOLLOWED)
+    with set_aside(sightings(messages), place / ".items") as items:
         progress, _ = in_parallel(
             lambda: keep(FEED_PROGRESS.name, feed_progress(items, messages)),
             lambda: keep(TRANSACTIONS.name, transactions.select(*TRANSACTIONS.arrow.names)),

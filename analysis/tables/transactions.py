@@ -24,15 +24,27 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from analysis.packet_schema import DIGEST, FOREVER, MESSAGES
 from analysis.tables.schema import TRANSACTIONS
+from analysis.tables.shares import Follower
 from captures.formats.records import Flags, Ints
 from captures.layers.layers import GROUP
 
 COLUMNS = (
-    *("frame", "time", "node", "interface", "direction", "src", "dst", "src_port", "dst_port", "kind"),
+    *(
+        "layering",
+        "frame",
+        "time",
+        "node",
+        "interface",
+        "direction",
+        "src",
+        "dst",
+        "src_port",
+        "dst_port",
+        "kind",
+    ),
     *("name", "can_be_prefix", "must_be_fresh", "lifetime_ns", "feed", "seq", "send_credit", "nack_reason"),
     *("frame_bytes", "lp_bytes", "ndn_bytes"),
 )
@@ -46,14 +58,6 @@ FOLLOWED = pa.schema([*TRANSACTIONS.arrow, ("expires", pa.int64()), ("repeats", 
 """Transactions; `expires` (ns) of the last Interest, and `repeats`, time (ns) and bytes of every Interest
 after the first.
 """
-
-
-def followed(divided: DataFrame) -> DataFrame:
-    """Return FOLLOWED of the packets in analysis.tables.shares.divided(). Interests with truncated names are
-    dropped.
-    """
-    packets = divided.where(F.col("kind").isin(*MESSAGES)).select("layering", "share", *COLUMNS)
-    return packets.groupBy("share").applyInArrow(follow, from_arrow_schema(FOLLOWED))
 
 
 def moments(transactions: DataFrame) -> DataFrame:
@@ -116,9 +120,13 @@ class _Chains(NamedTuple):
 
 
 def follow(packets: pa.Table) -> pa.Table:
-    """Return FOLLOWED of packets of one run, with COLUMNS and its layering."""
+    """Return FOLLOWED of packets of one run, with COLUMNS; Interests with truncated names are dropped."""
     rows = _numbered(packets)
     return pa.concat_tables([_classic(rows), _long_lived(rows)])
+
+
+FOLLOWER = Follower(COLUMNS, {TRANSACTIONS.name: FOLLOWED}, lambda share: {TRANSACTIONS.name: follow(share)})
+"""What tells FOLLOWED, as a table named after TRANSACTIONS."""
 
 
 def _numbered(window: pa.Table) -> _Rows:

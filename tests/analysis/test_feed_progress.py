@@ -10,7 +10,7 @@ from analysis.tables.events import packet_events, run_events
 from analysis.tables.feed_progress import captured_latency, feed_progress, sightings
 from analysis.tables.overhead import overhead, seen_once
 from analysis.tables.schema import EVENTS, FEED_PROGRESS, LATENCY, OVERHEAD
-from analysis.tables.shares import divided
+from analysis.tables.shares import followed, of_table
 
 pytestmark = pytest.mark.spark
 
@@ -23,7 +23,8 @@ def same_columns(table, documented):
 
 def moments(packets):
     """Return what the transactions of some packets tell, as analysis.tables.events takes it."""
-    return transactions.moments(transactions.followed(divided(packets)))
+    told = followed(packets, transactions.FOLLOWER)
+    return transactions.moments(of_table(told, "transactions", transactions.FOLLOWED))
 
 
 STORY = [

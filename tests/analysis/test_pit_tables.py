@@ -18,8 +18,8 @@ from analysis.pit.windows.tables import write_pits
 from analysis.pit.windows.window import COLUMNS
 from analysis.spark.engine import frame
 from analysis.tables import shares
-from analysis.tables.schema import PIT_OCCUPANCY
-from analysis.tables.shares import divided
+from analysis.tables.schema import PIT_INTERVALS, PIT_OCCUPANCY
+from analysis.tables.shares import divided, followed, of_table
 
 TYPES = {column.name: ARROW_TYPES[column.type] for column in PACKETS}
 NODES = {"a": ("a-eth0", "a-eth1"), "b": ("b-eth0", None)}
@@ -132,13 +132,14 @@ def test_entries_of_a_busy_node_are_shared_out_by_their_names(spark, tmp_path, m
     parts = divided(run).groupBy("share").count().toArrow()
     assert len(parts) == 3
     assert min(parts["count"].to_pylist()) > 100
-    followed = tables.follow(run, {"x": pc.max(both["time"]).as_py()}).toArrow()
+    rows = followed(run, tables.pits(run, {"x": pc.max(both["time"]).as_py()}))
     intervals, steps = wanted("x")
-    entries = followed.filter(pc.is_null(followed["time"])).select(["node", *Interval._fields])
+    entries = of_table(rows, "pit_intervals", PIT_INTERVALS.arrow).select("node", *Interval._fields).toArrow()
     found = Counter(tuple(row.values()) for row in entries.to_pylist())
     assert found == Counter(interval for interval in intervals if interval[0] == node)
-    changes = followed.filter(pc.is_valid(followed["time"])).select(tables.STEPS.names)
-    held = tables.occupancy(frame(spark, changes)).where(f"node = '{node}'").orderBy("time")
+    held = (
+        tables.occupancy(of_table(rows, "pit_steps", tables.STEPS)).where(f"node = '{node}'").orderBy("time")
+    )
     moments = held.drop("layering", "node").toArrow().to_pylist()
     assert [tuple(row.values()) for row in moments] == states(steps[node])
 

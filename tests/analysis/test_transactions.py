@@ -9,8 +9,8 @@ from table import data, interest, item, lli, nack, packets
 from analysis.spark.engine import frame
 from analysis.tables import shares
 from analysis.tables.schema import PACKETS, TRANSACTIONS
-from analysis.tables.shares import divided
-from analysis.tables.transactions import follow, followed
+from analysis.tables.shares import followed, of_table
+from analysis.tables.transactions import FOLLOWED, FOLLOWER, follow
 
 SHORT = ("name", "time", "last", "interests", "outcome", "answered", "rtt_ns", "data_name", "items")
 
@@ -306,6 +306,8 @@ def test_shares_do_not_show(spark, monkeypatch, rows, story):
         time += later
         told.append(packet | {"time": time})
     table = packets(*told)
-    parted = divided(frame(spark, table, PACKETS.spark))
+    parted = followed(frame(spark, table, PACKETS.spark), FOLLOWER)
     names = [name for name in follow(table).column_names if name != "repeats"]
-    assert columns_of(followed(parted).toArrow(), *names) == columns_of(follow(table), *names)
+    assert columns_of(of_table(parted, "transactions", FOLLOWED).toArrow(), *names) == columns_of(
+        follow(table), *names
+    )

@@ -12,18 +12,16 @@ from pathlib import Path
 import pyarrow as pa
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from analysis.columns.values import ALL
 from analysis.files import Rows
-from analysis.packet_schema import MESSAGES, NOTICES
 from analysis.pit.entry import COUNTED, State
 from analysis.pit.windows.scan import PitScan
 from analysis.pit.windows.window import COLUMNS, WINDOW
 from analysis.spark.parallel import in_parallel
 from analysis.spark.parquet import BY, set_aside, write
 from analysis.tables.schema import PIT_INTERVALS, PIT_OCCUPANCY
-from analysis.tables.shares import divided
+from analysis.tables.shares import Follower, followed, of_table
 
 DELTAS = tuple(f"delta_{name}" for name in COUNTED)
 STEPS = pa.schema(
@@ -36,10 +34,8 @@ STEPS = pa.schema(
 entries, bytes, ranges and credit, of classic entries satisfied by received Data since the node's start, and
 of those expired since then."""
 
-FOLLOWED = pa.unify_schemas([PIT_INTERVALS.arrow, STEPS])
-"""Entries, without a time, and steps, each with its own columns only."""
-
 _BY_NODE = ("layering", "node")
+_STEPS = "pit_steps"
 
 
 def write_pits(
@@ -50,45 +46,57 @@ def write_pits(
     breaks: pa.Table | None = None,
     keep_steps: bool = False,
 ) -> None:
-    """Write `out`/pit_intervals and `out`/pit_occupancy of packets, in directories by layering.
+    """Write the tables of write_told(), of packets; arguments as of pits()."""
+    with set_aside(followed(packets, pits(packets, ends, breaks)), out / ".followed") as rows:
+        write_told(rows, out, keep_steps=keep_steps)
 
-    `packets` are those of captures without fragments (frag_count > 1), or of analysis.tables.reassembly.
+
+def write_told(rows: DataFrame, out: Path, *, keep_steps: bool = False) -> None:
+    """Write `out`/pit_intervals and `out`/pit_occupancy, in directories by layering, of what pits() tell
+    (analysis.tables.shares.followed). `keep_steps`: write STEPS to `out`/pit_steps, too.
+    """
+    entries = of_table(rows, PIT_INTERVALS.name, PIT_INTERVALS.arrow)
+    steps = of_table(rows, _STEPS, STEPS)
+    in_parallel(
+        lambda: write(entries, out / PIT_INTERVALS.name, BY[:1]),
+        lambda: write(occupancy(steps), out / PIT_OCCUPANCY.name, BY[:1]),
+        *([lambda: write(steps, out / _STEPS, BY[:1])] if keep_steps else []),
+    )
+
+
+def pits(
+    packets: DataFrame, ends: Mapping[str, int] | None = None, breaks: pa.Table | None = None
+) -> Follower:
+    """Return what tells entries and steps of packets of captures without fragments (frag_count > 1), or of
+    analysis.tables.reassembly.
 
     `ends` (ns) is the end of each run: by default, the last packet of any of its nodes. `breaks`
     (analysis.run.context.BREAKS) are restarts and links that go down; each precedes all packets of its time.
-    `keep_steps`: write STEPS to `out`/pit_steps, too.
     """
     last = packets.groupBy("layering").agg(F.max("time").alias("time")).toArrow().to_pylist()
     ended = {row["layering"]: row["time"] for row in last} | dict(ends or {})
-    with set_aside(follow(packets, ended, breaks), out / ".followed") as rows:
-        entries = rows.where(F.col("time").isNull()).select(*PIT_INTERVALS.arrow.names)
-        steps = rows.where(F.col("time").isNotNull()).select(*STEPS.names)
-        in_parallel(
-            lambda: write(entries, out / PIT_INTERVALS.name, BY[:1]),
-            lambda: write(occupancy(steps), out / PIT_OCCUPANCY.name, BY[:1]),
-            *([lambda: write(steps, out / "pit_steps", BY[:1])] if keep_steps else []),
-        )
-
-
-def follow(packets: DataFrame, ends: Mapping[str, int], breaks: pa.Table | None = None) -> DataFrame:
-    """Return FOLLOWED of packets; arguments as of write_pits()."""
     broken = _broken(breaks)
 
-    def follow_share(rows: pa.Table) -> pa.Table:
-        run, node = (rows[name][0].as_py() for name in _BY_NODE)
+    def follow(share: pa.Table) -> dict[str, pa.Table]:
+        run, node = (share[name][0].as_py() for name in _BY_NODE)
         model = PitScan(broken.get((run, node)))
-        in_order = rows.sort_by([("time", "ascending"), ("frame", "ascending")])
-        tables = [FOLLOWED.empty_table()]
+        in_order = share.sort_by([("time", "ascending"), ("frame", "ascending")])
         windows = (in_order.slice(begin, WINDOW) for begin in range(0, len(in_order), WINDOW))
-        for entries, changes in (*map(model.push, windows), model.finish(ends[run])):
-            steps = changes.rename_columns([STEPS.names[2], *DELTAS])
-            tables += [each.append_column("node", pa.repeat(node, len(each))) for each in (entries, steps)]
-        found = pa.concat_tables(tables, promote_options="default")
-        return found.set_column(0, "layering", pa.repeat(run, len(found)))
+        told = zip(*map(model.push, windows), model.finish(ended[run]), strict=True)
+        entries, steps = map(pa.concat_tables, told)
+        named = {
+            PIT_INTERVALS.name: entries,
+            _STEPS: steps.rename_columns([STEPS.names[2], *DELTAS]),
+        }
+        return {
+            name: rows.append_column("layering", pa.repeat(run, len(rows))).append_column(
+                "node", pa.repeat(node, len(rows))
+            )
+            for name, rows in named.items()
+        }
 
-    told = packets.where(F.col("kind").isin(*MESSAGES, *NOTICES))
-    shares = divided(told).select("share", *dict.fromkeys((*_BY_NODE, *COLUMNS))).groupBy("share")
-    return shares.applyInArrow(follow_share, from_arrow_schema(FOLLOWED))
+    tables = {PIT_INTERVALS.name: PIT_INTERVALS.arrow, _STEPS: STEPS}
+    return Follower((*_BY_NODE, *COLUMNS), tables, follow)
 
 
 def _broken(breaks: pa.Table | None) -> dict[tuple[str, str], pa.Table]:
