@@ -1,7 +1,8 @@
 """Pictures that messages name, and their readers fetch: how many arrive, how soon, from whom, at which cost.
 
-Applications report a picture as "shared" with its message, and as "shown" when a reader has both. Packets are
-those of analysis.tables.pictures.
+Applications report a picture as "shared" with its message, and as "shown" when a reader has both. Over NDN a
+picture's packets are those under its name. Over Scuttlebutt's peer protocol they are the calls for it, and
+their answers; wants name several pictures at a time, and count for all together.
 """
 
 from collections import defaultdict
@@ -12,21 +13,82 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812
 
 from analysis.columns.samples import are_enough
 from analysis.files import Rows
 from analysis.metrics.aggregates import Totals, ratio
+from analysis.tables.protocol_messages import peers_of
 
 SHARED, SHOWN = "shared", "shown"
+
+_PREFIX = "/ssb/blobs/"
+_PARTS = 4  # of "/ssb/blobs/<hash>", cut at its slashes
+
+PICTURES = pa.schema(
+    [
+        *((name, pa.string()) for name in ("layering", "node", "interface", "picture")),
+        *((name, pa.int64()) for name in ("frame_bytes", "content_bytes", "served_bytes")),
+    ]
+)
+"""A row per picture and interface that sent packets for it: frame bytes, with those that ask for it;
+content_bytes: of the picture; served_bytes: those of them that the node had itself, and did not pass on.
+The picture is its name as a URI, "" for wants of any.
+"""
 
 EVENTS = ("layering", "time", "node", "event", "feed", "seq", "bytes", "detail")
 """The columns of application events that totals() takes."""
 
 
+def pictures(messages: DataFrame, seen: DataFrame, connections: DataFrame) -> DataFrame:
+    """Return PICTURES.
+
+    `messages` is analysis.tables.reassembly, `seen` analysis.tables.protocol_messages.SEEN, and
+    `connections` analysis.decode.connections.CONNECTIONS.
+    """
+    named = messages.where(F.col("name").startswith(_PREFIX))
+    # A node that sends Data after Data of that name came in passes it on; after an Interest, it answers.
+    before = Window.partitionBy("layering", "node", "name").orderBy("time", "frame")
+    came = F.when(F.col("direction") == "in", F.col("kind"))
+    last = F.last(came, ignorenulls=True).over(before.rowsBetween(Window.unboundedPreceding, -1))
+    is_data = F.col("kind") == "data"
+    over_ndn = (
+        named.withColumn("last", last)
+        .where(F.col("direction") == "out")
+        .withColumn("picture", F.substring_index("name", "/", _PARTS))
+        .withColumn("content", F.when(is_data, F.col("payload_bytes")))
+        .withColumn("served", F.when(F.coalesce("last", F.lit("")) != "data", F.col("content")))
+    )
+    own = peers_of(connections).select(
+        "layering", "node", F.col("address").alias("src"), F.lit(True).alias("own")
+    )
+    over_streams = (
+        seen.where((F.col("direction") == "out") & (F.col("blob").isNotNull() | (F.col("kind") == "wants")))
+        .join(F.broadcast(own), ["layering", "node", "src"], "left")
+        .withColumn("picture", F.coalesce("blob", F.lit("")))
+        .withColumn("content", F.col("blob_bytes"))
+        .withColumn("served", F.when(F.col("own"), F.col("blob_bytes")))
+    )
+    return _added(over_ndn).unionByName(_added(over_streams))
+
+
+def _added(rows: DataFrame) -> DataFrame:
+    return rows.groupBy("layering", "node", "interface", "picture").agg(
+        _sum("frame_bytes").alias("frame_bytes"),
+        _sum("content").alias("content_bytes"),
+        _sum("served").alias("served_bytes"),
+    )
+
+
+def _sum(name: str) -> Column:
+    return F.coalesce(F.sum(name), F.lit(0)).cast("long")
+
+
 def totals(events: pa.Table, traffic: pa.Table, nodes: pa.Table) -> Totals:
     """Return the metrics of pictures of each layering that has any.
 
-    `events` has EVENTS, `traffic` analysis.tables.pictures.PICTURES, `nodes` analysis.run.context.NODES.
+    `events` has EVENTS, `traffic` PICTURES, `nodes` analysis.run.context.NODES.
     """
     found: dict[str, dict[str, Any]] = {}
     by_case: defaultdict[str, Rows] = defaultdict(list)

@@ -31,8 +31,7 @@ from analysis.decode.reader import Reading, strictly
 from analysis.decode.streams import STREAM_LAYERS_TABLE, side_tables
 from analysis.errors import AnalysisError, one_line_errors
 from analysis.files import Rows, whole_directory
-from analysis.metrics import aggregates, own
-from analysis.metrics import pictures as picture_metrics
+from analysis.metrics import aggregates, own, pictures
 from analysis.metrics.catalogue import OWN
 from analysis.metrics.comparison import compare, measure
 from analysis.metrics.run import (
@@ -66,7 +65,7 @@ from analysis.spark.engine import ENGINE, QUICK_BYTES, SMALL_BYTES, EngineChoice
 from analysis.spark.parallel import in_parallel
 from analysis.spark.parquet import BY, read_parquet, set_aside, settle
 from analysis.spark.to_parquet import extract, side_path
-from analysis.tables import link_transits, pictures, protocol_messages
+from analysis.tables import link_transits, protocol_messages
 from analysis.tables.collected import Tables
 from analysis.tables.events import run_events
 from analysis.tables.latency import SUBSCRIBED, carried, latency, quantiles
@@ -384,7 +383,7 @@ def _measure(given: RunInputs) -> pa.Table:
             table["counters"], table["told"], table["found"], given.setting.timeline, given.setting.runs
         ),
         held_state.totals(table["standing"]),
-        picture_metrics.totals(given.application_events, table["pictures"], given.setting.nodes),
+        pictures.totals(given.application_events, table["pictures"], given.setting.nodes),
         processors(table["counters"], given.setting.runs),
         tiny.totals(table["tiny_sent"].to_pylist(), table["latency_quantiles"].to_pylist(), given.cases),
         own.totals(OWN, Tables({name: _offered(given)[name] for name in own.OFFERED})),
@@ -454,7 +453,7 @@ def _moves(given: RunInputs) -> None:
 
 
 def _pictures(given: RunInputs) -> None:
-    if pc.any(pc.equal(given.application_events["event"], picture_metrics.SHARED)).as_py():
+    if pc.any(pc.equal(given.application_events["event"], pictures.SHARED)).as_py():
         found = pictures.pictures(given.messages, given.seen, _connections(given))
         given.keep("pictures", found, "layering", "interface", "picture")
     else:  # save the jobs

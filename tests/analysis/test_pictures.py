@@ -7,11 +7,10 @@ from short_runs import emulate
 from test_replication import ADDRESSES, crossing
 from test_short_runs import differences
 
-from analysis.metrics.pictures import EVENTS, SHARED, SHOWN, totals
+from analysis.metrics.pictures import EVENTS, PICTURES, SHARED, SHOWN, pictures, totals
 from analysis.pipelines.run import measure_cases
 from analysis.run.context import NODES, Case
 from analysis.spark.engine import frame
-from analysis.tables.pictures import PICTURES, pictures
 from analysis.tables.protocol_messages import SEEN
 
 A, B = "/ssb/blobs/%AA", "/ssb/blobs/%BB"
