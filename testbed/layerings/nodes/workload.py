@@ -40,6 +40,7 @@ class Feature(Enum):
     """Optional features of a workload, besides feeds and subscribers that come and go."""
 
     FORK = "a fork"
+    ENDING = "the end of a feed"
     ARCHIVE = "an archive"
     CROSS_TRAFFIC = "cross traffic"
     PAUSES = "subscribers that pause"
@@ -70,6 +71,8 @@ class Workload:
         idle: node -> prefixes of idle feeds that lead there.
         idle_feeds: their number.
         blocks: node -> feeds blocked by the node's user.
+        successors: key of a feed that ends -> key of the feed that goes on in its place. `follows` has both;
+            who follows the first finds the second by its end.
     """
 
     feeds: tuple[Feed, ...]
@@ -84,6 +87,7 @@ class Workload:
     idle: Mapping[str, tuple[bytes, ...]] = field(default_factory=dict)
     idle_feeds: int = 0
     blocks: Mapping[str, tuple[Feed, ...]] = field(default_factory=dict)
+    successors: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def items(self) -> int:
@@ -122,6 +126,11 @@ class Workload:
             nodes = {feed.publisher for feed in feeds} - asked
         blocked = {feed.key for feed in self.blocks.get(node, ())}
         return [feed for key, feed in found.items() if key not in blocked]
+
+    def followed_first(self, node: str) -> list[Feed]:
+        """Return the feeds that a node follows from the start: all but the successors of feeds that end."""
+        later = set(self.successors.values())
+        return [feed for feed in self.follows[node] if feed.key not in later]
 
     def followers(self, feed: Feed) -> list[str]:
         """Return the nodes that follow a feed."""
