@@ -16,11 +16,14 @@ from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from ssb.keys import Identity
+from ssb.bipf import MalformedBipf, decode
+from ssb.ending import END as END_OF_FEED
+from ssb.ending import end_of
+from ssb.keys import Identity, feed_ref
 from ssb.store.feeds import StoreError
 from ssb.tiny import entry as entries
 from ssb.tiny.entry import CHUNK, END, PACKET, Entry, InvalidEntry, first_previous
-from ssb.tiny.feed import BROKEN, FINE, FORKED, Feed, ForkedFeed, Waiting, Whole
+from ssb.tiny.feed import BROKEN, ENDED, FINE, FORKED, Feed, ForkedFeed, Waiting, Whole
 from ssb.tiny.records import Records
 
 MOST_AHEAD: Final = 64
@@ -93,11 +96,14 @@ class TinyStore(Records):
     def publish(self, key: bytes, content: bytes, *, is_plain: bool = False) -> Entry:
         """Sign content as the next entry of a local feed, and store it.
 
-        Raises ValueError for content that is too long, and ForkedFeed if the feed was signed elsewhere, too.
+        Raises ValueError for content that is too long and for a feed that has ended, and ForkedFeed if the
+        feed was signed elsewhere, too.
         """
         feed = self._feeds[key]
         if feed.identity is None:
             raise ValueError("the feed is not written here")
+        if feed.condition == ENDED:
+            raise ValueError(f"the feed has ended with entry {feed.sequence}")
         if feed.condition == FORKED:
             raise ForkedFeed(key, self.fork(key) or (b"", b""))
         entry, chunks = entries.sign(feed.identity, feed.sequence + 1, feed.tip, content, is_plain=is_plain)
@@ -115,6 +121,8 @@ class TinyStore(Records):
             raise InvalidEntry("the feed takes no more entries", "frozen")
         if feed.sequence - feed.whole >= MOST_AHEAD:
             raise InvalidEntry("too many entries wait for side chains", "ahead")
+        if feed.sequence in feed.waiting and _may_end(feed.waiting[feed.sequence].entry):
+            raise InvalidEntry("the entry before may be the end", "ahead")
         entry = entries.parse(packet, key, feed.sequence + 1, feed.tip)
         with self.transaction():
             self._tables.insert(feed, entry)
@@ -125,6 +133,8 @@ class TinyStore(Records):
                 self._wait(feed, Waiting(entry, 0, entry.chain))
             self._advance(feed)
             self._tables.update(feed)
+            if _may_end(entry):
+                self._note_end(feed)
         return entry
 
     def append_whole(
@@ -172,6 +182,7 @@ class TinyStore(Records):
                     waiting.pointer = following
                     self._wait(feed, waiting)
                 self._tables.update(feed)
+                self._note_end(feed)
         return places
 
     def add_fork(self, demultiplexer: bytes, packet: bytes) -> None:
@@ -296,6 +307,8 @@ class TinyStore(Records):
             self._tables.insert_chunk(feed, entry.sequence, number, chunk)
         feed.sequence, feed.tip, feed.whole = entry.sequence, entry.id, entry.sequence
         self._tables.update(feed)
+        if _may_end(entry):
+            self._note_end(feed)
 
     def _wait(self, feed: Feed, waiting: Waiting) -> None:
         feed.waiting[waiting.entry.sequence] = waiting
@@ -312,3 +325,21 @@ class TinyStore(Records):
         """Advance `whole` to the last number up to which all entries are whole."""
         if feed.condition != BROKEN:
             feed.whole = min(feed.waiting, default=feed.sequence + 1) - 1
+
+    def _note_end(self, feed: Feed) -> None:
+        """Take no more entries of a feed if all are whole, and the last is its end."""
+        last = self._tables.entry(feed, feed.sequence) if feed.whole == feed.sequence else None
+        if feed.condition != FINE or last is None or END_OF_FEED.encode() not in last.packet:
+            return
+        try:
+            content = decode(self.read(feed.key, feed.sequence - 1, 1)[0].content)
+        except MalformedBipf:
+            return
+        if isinstance(content, dict) and end_of(feed_ref(feed.key), feed.sequence, content):
+            feed.condition = ENDED
+            self._tables.update(feed)
+
+
+def _may_end(entry: Entry) -> bool:
+    """Whether an entry is the end of its feed, as far as its own packet tells: its content begins so."""
+    return END_OF_FEED.encode() in entry.inline
