@@ -121,8 +121,10 @@ class TinyStore(Records):
             raise InvalidEntry("the feed takes no more entries", "frozen")
         if feed.sequence - feed.whole >= MOST_AHEAD:
             raise InvalidEntry("too many entries wait for side chains", "ahead")
-        if feed.sequence in feed.waiting and _may_end(feed.waiting[feed.sequence].entry):
-            raise InvalidEntry("the entry before may be the end", "ahead")
+        if feed.whole < feed.sequence:
+            before = self._tables.entry(feed, feed.sequence)
+            if before is not None and END_OF_FEED.encode() in before.packet:
+                raise InvalidEntry("the entry before may be the end, which shows when it is whole", "ahead")
         entry = entries.parse(packet, key, feed.sequence + 1, feed.tip)
         with self.transaction():
             self._tables.insert(feed, entry)

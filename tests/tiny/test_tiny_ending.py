@@ -50,7 +50,7 @@ def offer_all(store: TinyStore, contents: list[bytes], rng: random.Random) -> No
 def test_the_first_end_is_the_last_entry(
     before: list[bytes], last: bytes, behind: list[bytes], rng: random.Random
 ) -> None:
-    """Whatever order packets come in. What is behind an entry that may be an end has to wait for its chain."""
+    """Whatever order packets come in. What is behind an entry that may be an end has to wait."""
     contents = [*before, last, *behind]
     with TinyStore() as store:
         offer_all(store, contents, rng)
