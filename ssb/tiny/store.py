@@ -123,7 +123,7 @@ class TinyStore(Records):
             raise InvalidEntry("too many entries wait for side chains", "ahead")
         if feed.whole < feed.sequence:
             before = self._tables.entry(feed, feed.sequence)
-            if before is not None and END_OF_FEED.encode() in before.packet:
+            if before is not None and _may_end(before.packet):
                 raise InvalidEntry("the entry before may be the end, which shows when it is whole", "ahead")
         entry = entries.parse(packet, key, feed.sequence + 1, feed.tip)
         with self.transaction():
@@ -133,10 +133,8 @@ class TinyStore(Records):
                 feed.condition = BROKEN
             elif entry.chain is not None:
                 self._wait(feed, Waiting(entry, 0, entry.chain))
-            self._advance(feed)
+            self._advance(feed, packet)
             self._tables.update(feed)
-            if _may_end(entry):
-                self._note_end(feed)
         return entry
 
     def append_whole(
@@ -184,7 +182,6 @@ class TinyStore(Records):
                     waiting.pointer = following
                     self._wait(feed, waiting)
                 self._tables.update(feed)
-                self._note_end(feed)
         return places
 
     def add_fork(self, demultiplexer: bytes, packet: bytes) -> None:
@@ -307,10 +304,9 @@ class TinyStore(Records):
         self._tables.insert(feed, entry)
         for number, chunk in enumerate(chunks):
             self._tables.insert_chunk(feed, entry.sequence, number, chunk)
-        feed.sequence, feed.tip, feed.whole = entry.sequence, entry.id, entry.sequence
+        feed.sequence, feed.tip = entry.sequence, entry.id
+        self._advance(feed, entry.packet)
         self._tables.update(feed)
-        if _may_end(entry):
-            self._note_end(feed)
 
     def _wait(self, feed: Feed, waiting: Waiting) -> None:
         feed.waiting[waiting.entry.sequence] = waiting
@@ -323,25 +319,32 @@ class TinyStore(Records):
         if not places:
             self._pointers.pop(pointer, None)
 
-    def _advance(self, feed: Feed) -> None:
-        """Advance `whole` to the last number up to which all entries are whole."""
-        if feed.condition != BROKEN:
-            feed.whole = min(feed.waiting, default=feed.sequence + 1) - 1
+    def _advance(self, feed: Feed, last: bytes | None = None) -> None:
+        """Advance `whole` to the last number up to which all entries are whole; notice the end of the feed.
 
-    def _note_end(self, feed: Feed) -> None:
-        """Take no more entries of a feed if all are whole, and the last is its end."""
-        last = self._tables.entry(feed, feed.sequence) if feed.whole == feed.sequence else None
-        if feed.condition != FINE or last is None or END_OF_FEED.encode() not in last.packet:
+        `last` is the packet of its last entry, if that is at hand.
+        """
+        if feed.condition == BROKEN:
             return
-        try:
-            content = decode(self.read(feed.key, feed.sequence - 1, 1)[0].content)
-        except MalformedBipf:
+        feed.whole = min(feed.waiting, default=feed.sequence + 1) - 1
+        if feed.condition != FINE or feed.whole < feed.sequence:
             return
-        if isinstance(content, dict) and end_of(feed_ref(feed.key), feed.sequence, content):
+        if last is None:
+            row = self._tables.entry(feed, feed.sequence)
+            last = b"" if row is None else row.packet
+        if _may_end(last) and _is_end(feed, self.read(feed.key, feed.sequence - 1, 1)[0].content):
             feed.condition = ENDED
-            self._tables.update(feed)
 
 
-def _may_end(entry: Entry) -> bool:
-    """Whether an entry is the end of its feed, as far as its own packet tells: its content begins so."""
-    return END_OF_FEED.encode() in entry.inline
+def _may_end(packet: bytes) -> bool:
+    """Whether an entry may be the end of its feed, as far as its own packet tells: its content begins so."""
+    return END_OF_FEED.encode() in packet
+
+
+def _is_end(feed: Feed, content: bytes) -> bool:
+    """Whether the content of a feed's last entry ends it."""
+    try:
+        value = decode(content)
+    except MalformedBipf:
+        return False
+    return isinstance(value, dict) and end_of(feed_ref(feed.key), feed.sequence, value) is not None
