@@ -77,7 +77,15 @@ TESTBED = layered(
 MAY_IMPORT: dict[str, set[str]] = {
     "base": set(),
     "ssb": {"base"},
-    "ssb/store": {"base", "ssb.keys", "ssb.canonical", "ssb.message", "ssb.export", "ssb.work"},
+    "ssb/store": {
+        "base",
+        "ssb.keys",
+        "ssb.canonical",
+        "ssb.message",
+        "ssb.ending",
+        "ssb.export",
+        "ssb.work",
+    },
     "ssb/transport": {"base", "ssb.keys", "ssb.canonical"},
     "ssb/replication": {
         "base",
@@ -87,7 +95,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "ssb.store",
         "ssb.transport.muxrpc",
     },
-    "ssb/tiny": {"base", "ssb.bipf", "ssb.keys", "ssb.store"},
+    "ssb/tiny": {"base", "ssb.bipf", "ssb.ending", "ssb.keys", "ssb.store"},
     "ssb/tiny/isp": {"base", "ssb.bipf", "ssb.keys", "ssb.tiny"},
     "ssb/tiny/daemon": {"base", "ssb.bipf", "ssb.keys", "ssb.store", "ssb.tiny"},
     "ssb/mqtt": {"base", "ssb.keys"},

@@ -183,6 +183,7 @@ class Commands:
             "doubt": account.own.why() if account.own.doubt else "",
             "replicated": len(account.graph.replicated()),
             "forked": sorted(account.feeds.forks()),
+            "ended": {feed: end.successor for feed, end in sorted(account.feeds.ends().items())},
             "damaged": {feed: [*numbers] for feed, numbers in account.feeds.damaged().items()},
             "blobs": account.blobs.used,
         }
@@ -214,6 +215,8 @@ class Commands:
             status |= self._more()
         namer = account.views.namer()
         shown = {account.identity.ref, *account.feeds.forks(), *account.feeds.damaged()}
+        for feed, end in account.feeds.ends().items():
+            shown |= {feed, end.successor or feed}
         if self._running is not None:
             peer, _ = self._running
             aside = peer.peer.replication.set_aside

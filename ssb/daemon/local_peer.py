@@ -14,6 +14,7 @@ from base.timers import earliest
 from ssb.canonical import Value, parse
 from ssb.daemon.account import Account
 from ssb.daemon.recovery import Recovery
+from ssb.ending import END
 from ssb.graph import CONTACT
 from ssb.keys import Identity, InvalidRef, parse_feed
 from ssb.message import Message
@@ -77,6 +78,8 @@ class _AccountAccess:
             raise InvalidInvite("this peer's user blocks the feed")
         if graph.is_following(graph.origin, feed):
             raise InvalidInvite("already following")
+        if graph.origin in self._account.feeds.ends():
+            raise InvalidInvite("the feed of this peer's user has ended")
         if self._account.own.doubt:
             raise InvalidInvite("this peer is finding out how far its own feed is; try again later")
         content = {"type": CONTACT, "contact": feed, "following": True, "pub": True}
@@ -148,7 +151,7 @@ class LocalPeer(PeerWrapper):
         message = self._account.publish(content, self._now_ms(now), recipients)
         self._events.append(PeerEvent(now, "stored", message=message))
         self.peer.on_appended(message.author, now)
-        self._apply_contact(message, now)
+        self._apply(message, now)
         return message
 
     def settle(self) -> None:
@@ -192,7 +195,7 @@ class LocalPeer(PeerWrapper):
         for message in self._access.take_followed():
             self._events.append(PeerEvent(now, "stored", message=message))
             self.peer.on_appended(message.author, now)
-            self._apply_contact(message, now)
+            self._apply(message, now)
         lost = self._account.feeds.take_lost()
         for feed, sequence in lost:
             detail = f"message {sequence} is damaged here, and comes again from others"
@@ -210,25 +213,34 @@ class LocalPeer(PeerWrapper):
                 self._account.update_views(event.message)
             self._unread.popleft()
             if event.message is not None:
-                self._apply_contact(event.message, now)
+                self._apply(event.message, now)
 
-    def _apply_contact(self, message: Message, now: int) -> None:
-        """Apply a message about follows or blocks."""
-        content = message.content
-        if not isinstance(content, dict) or content.get("type") != CONTACT:
+    def _apply(self, message: Message, now: int) -> None:
+        """Apply a message about follows or blocks, or the end of a feed."""
+        content, graph = message.content, self._account.graph
+        if not isinstance(content, dict):
             return
         contact = content.get("contact")
-        if isinstance(contact, str):
-            if self._account.graph.is_blocked(contact, by=message.author):
-                self.peer.replication.hide(message.author, contact, now)
-                if message.author == self._account.identity.ref:
-                    self.peer.remove(contact, now)
-            else:
-                self.peer.replication.selection.show(message.author, contact)
-        changes = self._account.graph.take_changes()
+        if content.get("type") == CONTACT and isinstance(contact, str):
+            for feed in (contact, *graph.successors(contact)):
+                self._apply_block(message.author, feed, now)
+        elif content.get("type") == END:
+            for feed in graph.successors(message.author):
+                for author in graph.blockers(feed):
+                    self._apply_block(author, feed, now)
+        changes = graph.take_changes()
         self.peer.want_all(changes.added, now)
         for feed in changes.removed:
             self.peer.unwant(feed, now)
+
+    def _apply_block(self, author: str, feed: str, now: int) -> None:
+        """Hide an author's feed from one that the author blocks, or show it again."""
+        if self._account.graph.is_blocked(feed, by=author):
+            self.peer.replication.hide(author, feed, now)
+            if author == self._account.identity.ref:
+                self.peer.remove(feed, now)
+        else:
+            self.peer.replication.selection.show(author, feed)
 
     def _now_ms(self, now: int) -> float:
         return self.epoch_ms + now // 1_000_000

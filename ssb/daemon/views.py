@@ -1,4 +1,4 @@
-"""Views computed from messages: the graph of follows and blocks, and names.
+"""Views computed from messages: the graph of follows, blocks and successors, and names.
 
 Reading all messages again takes seconds in a large store. So the views are stored in a file beside it, with a
 *cursor*: the last message in them. Opening them reads the messages after it. The file begins with the hash of
@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from ssb.applications.about import NAME, Directory
 from ssb.canonical import parse
+from ssb.ending import END, end_of
 from ssb.graph import CONTACT, Graph, Relation
 from ssb.message import Message
 from ssb.store.database import write_private
@@ -31,7 +32,7 @@ LONGEST_NAME: Final = 100
 """Characters of a name that are stored."""
 
 _LONGEST_SHOWN = 30
-_VERSION = 1
+_VERSION = 2
 _MOST_BEHIND = 2_000  # messages that the next opening has to read
 
 
@@ -96,6 +97,7 @@ class Views:
             "cursor": self._cursor,
             "feeds": [*feeds],
             "stated": [*chain.from_iterable(stated)],
+            "ended": [*self.graph.ends()],
             "named": [[about, author, *assigned] for about, author, assigned in named],
         }
         data = json.dumps(content, separators=(",", ":")).encode()
@@ -131,10 +133,11 @@ class Views:
         self._cursor = position, id_
         feeds, numbers = content["feeds"], iter(content["stated"])
         relations = {int(relation): relation for relation in Relation}
-        self.graph.restore(
+        stated = (
             (feeds[author], feeds[about], relations[relation], sequence)
             for author, about, relation, sequence in zip(numbers, numbers, numbers, numbers, strict=True)
         )
+        self.graph.restore(stated, ((feed, successor) for feed, successor in content["ended"]))
         for about, author, sequence, name in content["named"]:
             self.directory.add_content(author, sequence, {"type": ABOUT, "about": about, NAME: name})
         return True
@@ -152,17 +155,21 @@ class Views:
             self._cursor = last.position, last.id
 
     def _after(self, position: int) -> Iterable[Stored]:
-        return read_log(self._feeds, position, {CONTACT, ABOUT})
+        return read_log(self._feeds, position, {CONTACT, ABOUT, END})
 
     def _add_content(self, author: str, sequence: int, content: dict[str, Any]) -> bool:
         """Add a content; return whether it is of a type in the views."""
         kind = content.get("type")
         if kind == CONTACT:
             self.graph.add_content(author, sequence, content)
+        elif kind == END:
+            end = end_of(author, sequence, content)
+            if end is not None and end.successor is not None:
+                self.graph.succeed(author, end.successor)
         elif kind == ABOUT and NAME in content:
             name = content[NAME]
             kept = name[:LONGEST_NAME] if isinstance(name, str) else None
             self.directory.add_content(
                 author, sequence, {"type": ABOUT, "about": content.get("about"), NAME: kept}
             )
-        return kind in (CONTACT, ABOUT)
+        return kind in (CONTACT, ABOUT, END)

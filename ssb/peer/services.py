@@ -173,7 +173,7 @@ class Services:
 
     def fetch(self, connection: Connection, feed: str) -> None:
         """Request a feed from a peer without EBT."""
-        if feed != self._reference:
+        if feed != self._reference and not self._feeds.is_complete(feed):
             arguments = history.request(feed, self._feeds.tips().get(feed, 0))
             call = connection.calls.call(history.NAME, arguments, "source")
             connection.fetches[call] = HistoryFetch(feed)
@@ -343,6 +343,9 @@ class Services:
                 raise refusal
             if fetch.refusal is not None:
                 raise fetch.refusal
+            if fetch.asked is None and self._feeds.is_complete(fetch.feed):
+                del connection.fetches[call]
+                connection.calls.end(call)
         except (InvalidMessage, ForkedFeed) as error:
             self._replication.put_aside(fetch.feed, connection.remote, str(error))
             del connection.fetches[call]

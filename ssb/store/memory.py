@@ -77,6 +77,7 @@ class MemoryFeeds(Admission):
             return 0
         del self._tips[feed]
         del self._bytes[feed]
+        self._ends.pop(feed, None)
         dropped = self._feeds.pop(feed)
         for stored, message in dropped:
             self._log[stored.position - 1] = None

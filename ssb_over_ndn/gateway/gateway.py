@@ -284,7 +284,10 @@ class _NdnSide:
             self._counters[word] += 1
 
     def _store(self, messages: list[Message], now: int) -> None:
-        """Pass messages to the peer; after an error, subscribe again from the last stored one."""
+        """Pass messages to the peer; after an error, subscribe again from the last stored one.
+
+        The subscription of a feed that has ended is over.
+        """
         for message in messages:
             self._note_mentions(message)
         try:
@@ -298,6 +301,9 @@ class _NdnSide:
                 self._followed.stop(name, now)
             if not isinstance(reason, ForkedFeed):
                 self._again.set(feed, now + _PAUSE)
+        for feed in {message.author for message in messages}:
+            if self._feeds.is_complete(feed) and log_name(feed) in self._followed:
+                self._followed.stop(log_name(feed), now)
 
     def _follow_up(self, now: int) -> None:
         """Serve feeds, start and stop subscriptions, and fetch blobs for the peers at home."""
@@ -308,7 +314,7 @@ class _NdnSide:
             elif feed not in self._homes:
                 self._serve(feed, now)
             name = log_name(feed)
-            is_followed = self._interests.is_followed(feed)
+            is_followed = self._interests.is_followed(feed) and not self._feeds.is_complete(feed)
             if not is_followed:
                 self._again.set(feed, None)
             if is_followed and name not in self._followed and feed not in self._again:

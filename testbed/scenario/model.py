@@ -25,6 +25,7 @@ from testbed.scenario.sections import (
     Change,
     CostSpec,
     CrossTraffic,
+    Ending,
     Fork,
     ForwardersSpec,
     Mobility,
@@ -102,6 +103,8 @@ class Scenario(Section):
     """Programs of your own on nodes, in Mininet only."""
     fork: Fork | None = None
     """A feed that forks."""
+    ending: Ending | None = None
+    """A feed that ends, and goes on as another one."""
     archive: Archive | None = None
     """A node that keeps what the publisher forgets."""
     cross_traffic: tuple[CrossTraffic, ...] = ()
@@ -206,6 +209,8 @@ class Scenario(Section):
             roles[self.archive.node] = "archive"
         if self.fork is not None:
             roles[self.fork.publisher] = "publisher"
+        if self.ending is not None and self.ending.successor is not None:
+            roles[self.ending.successor] = "publisher"
         both = {*self.sources} & {*self.subscribers}
         return roles | dict.fromkeys(self.sources, "publisher") | dict.fromkeys(both, "peer")
 

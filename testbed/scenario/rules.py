@@ -35,7 +35,9 @@ def complete(scenario: Scenario, following: str | int | None, wanted: Sequence[O
     _check_nodes("publisher", publishers, nodes, ("publisher",))
     _check_nodes("archive", [scenario.archive.node] if scenario.archive else [], nodes, ("archive",))
     _check_nodes("fork", [scenario.fork.publisher] if scenario.fork else [], nodes, ("fork",))
-    others = {*publishers}
+    heir = scenario.ending.successor if scenario.ending else None
+    _check_nodes("ending", [heir] if heir else [], nodes, ("ending",))
+    others = {*publishers, *([heir] if heir else [])}
     others |= {scenario.archive.node} if scenario.archive else set()
     others |= {scenario.fork.publisher} if scenario.fork else set()
     subscribers = scenario.subscribers or _following(scenario, following, others)
@@ -257,6 +259,7 @@ def _check_feeds(scenario: Scenario) -> None:
         raise InvalidScenario(f"{what}: there must be one feed, not {feeds}", ("workload", "feeds"), (what,))
     if scenario.fork and scenario.archive:
         raise InvalidScenario("fork, archive: choose one", ("fork",), ("archive",))
+    _check_ending(scenario)
     if scenario.fork and scenario.fork.after >= workload.items:
         said = f"fork.after: {scenario.fork.after}, but there are only {workload.items} items; lower it"
         raise InvalidScenario(said, ("workload", "items"), ("fork", "after"))
@@ -279,8 +282,31 @@ def _check_pictures(scenario: Scenario) -> None:
             raise InvalidScenario(said, ("workload", "pictures"), place)
 
 
+def _check_ending(scenario: Scenario) -> None:
+    ending, workload = scenario.ending, scenario.workload
+    if ending is None:
+        return
+    clash = next((key for key in ("fork", "archive") if getattr(scenario, key) is not None), None)
+    if clash is not None:
+        raise InvalidScenario(f"ending, {clash}: choose one", ("ending",), (clash,))
+    for key in ("feed", "fetch", "graph"):
+        if getattr(workload, key) is not None:
+            said = f"workload.{key}, ending: choose one"
+            raise InvalidScenario(said, ("workload", key), ("ending",))
+    if scenario.feed_count > 1:
+        said = f"ending: there must be one feed, not {scenario.feed_count}"
+        raise InvalidScenario(said, ("workload", "feeds"), ("ending",))
+    if ending.after >= workload.items:
+        said = f"ending.after: {ending.after}, but there are only {workload.items} items; lower it"
+        raise InvalidScenario(said, ("workload", "items"), ("ending", "after"))
+    if ending.successor in scenario.subscribers:
+        said = f"ending: successor {ending.successor!r} is a subscriber; name another node"
+        raise InvalidScenario(said, ("subscribers",), ("ending", "successor"))
+
+
 def _check_paths(scenario: Scenario) -> None:
-    for to in scenario.sources:
+    heir = scenario.ending.successor if scenario.ending else None
+    for to in (*scenario.sources, *([heir] if heir else [])):
         _check_reach(scenario.network, scenario.subscribers, to)
     if scenario.archive:
         _check_reach(scenario.network, [scenario.archive.node], scenario.publisher)
@@ -354,6 +380,7 @@ def _check_features(scenario: Scenario) -> None:
     plans = scenario.plans.items()
     wanted = {
         Feature.FORK: ("fork",) if scenario.fork else None,
+        Feature.ENDING: ("ending",) if scenario.ending else None,
         Feature.ARCHIVE: ("archive",) if scenario.archive else None,
         Feature.CROSS_TRAFFIC: ("cross_traffic",) if scenario.cross_traffic else None,
         Feature.PAUSES: next((("plans", node, "pauses_ms") for node, plan in plans if plan.pauses_ms), None),

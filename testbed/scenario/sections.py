@@ -729,6 +729,18 @@ class Fork(Section):
     """The last item that both devices have in common."""
 
 
+class Ending(Section):
+    """The feed ends, and its author goes on in another one with another key, or not at all."""
+
+    after: int = Field(ge=1)
+    """The feed's last item."""
+    successor: str | None = None
+    """The node that publishes the items behind it, as a feed of their own. Left out: nobody does."""
+    is_told: bool = Field(default=True, alias="told")
+    """The last item says that it is the last, and names the successor, whose key has signed that, too. Else
+    it is a post, and nobody learns of either."""
+
+
 class Archive(Section):
     """A node that subscribes, keeps all, and serves it under the feed's own name.
 

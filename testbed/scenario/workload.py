@@ -12,6 +12,7 @@ from base.units import MS
 from forwarder.wire.feed import feed_name
 from forwarder.wire.name import GENERIC, component, from_uri
 from ssb.canonical import Value
+from ssb.ending import end_content
 from ssb.export import read_export
 from ssb.generate import FIRST_TIMESTAMP, generate_feed
 from ssb.keys import Identity, blob_ref
@@ -21,7 +22,7 @@ from testbed.errors import UserError
 from testbed.layerings.nodes.workload import Feed, Workload
 from testbed.scenario.follow_graph import grow
 from testbed.scenario.model import Scenario
-from testbed.scenario.sections import Fetch, Schedule
+from testbed.scenario.sections import Ending, Fetch, Schedule
 
 _BULK_TEXT = "." * 800  # an item and its names fit into one frame
 
@@ -43,6 +44,11 @@ def load(scenario: Scenario) -> Workload:
         )
         stated = _statements(scenario)
         feeds = [_made(scenario, index, items, stated) for index, items in enumerate(shares)]
+    successors: dict[str, str] = {}
+    if scenario.ending is not None:
+        feeds = _ended(scenario, feeds[0], scenario.ending)
+        if len(feeds) > 1:
+            successors[feeds[0].key] = feeds[1].key
     follows, blocks = _follows(scenario, feeds)
     replicated: dict[str, tuple[Feed, ...]] = {}
     if scenario.workload.fetch is not None:
@@ -72,6 +78,7 @@ def load(scenario: Scenario) -> Workload:
         idle_feeds=scenario.workload.idle_feeds,
         blocks=blocks,
         pictures=dict(_pictures(scenario, feeds)),
+        successors=successors,
     )
 
 
@@ -296,6 +303,25 @@ def _branch(scenario: Scenario, feed: Feed, publisher: str, after: int) -> Feed:
     own = generate_feed(rng, len(feed.messages) - after, identity, common[-1], scenario.workload.item_bytes)
     times = _times((common[-1], *own), scenario.workload.schedule, feed.times[after - 1])
     return Feed(publisher, (*common, *own), feed.times[: after - 1] + times)
+
+
+def _ended(scenario: Scenario, feed: Feed, ending: Ending) -> list[Feed]:
+    """Return a feed up to its last item, and its successor, if there is one, with the rest."""
+    rng = Random(f"successor {scenario.seed}")
+    heir = None if ending.successor is None else Identity.from_seed(rng.randbytes(32))
+    messages = feed.messages[: ending.after]
+    if ending.is_told:
+        assert feed.identity is not None
+        before = messages[-2] if ending.after > 1 else None
+        content = end_content(feed.key, heir)
+        last = Message.create(feed.identity, before, content, messages[-1].timestamp)
+        messages = (*messages[:-1], last)
+    ended = Feed(feed.publisher, messages, feed.times[: ending.after], feed.identity)
+    if ending.successor is None or heir is None:
+        return [ended]
+    rest = len(feed.messages) - ending.after
+    following = generate_feed(rng, rest, heir, None, scenario.workload.item_bytes)
+    return [ended, Feed(ending.successor, tuple(following), feed.times[ending.after :], heir)]
 
 
 def _bulk(seed: str, items: int, text: str = _BULK_TEXT) -> tuple[Message, ...]:

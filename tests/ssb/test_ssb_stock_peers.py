@@ -12,6 +12,7 @@ from test_ssb_import import ssb
 
 from ssb import key_file, private
 from ssb.daemon.commands import CommandError
+from ssb.ending import END, end_content
 from ssb.keys import Identity, encode_base64
 from ssb.transport.address import parse_address, parse_invite
 
@@ -256,3 +257,33 @@ def test_an_address_with_another_key_is_told(tmp_path: Path) -> None:
         [one] = ours.do("status")["unreached"]
         assert (one["peer"], one["address"]) == (wrong.peer, f"127.0.0.1:{stock.port}")
         assert "another key than the address says" in one["reason"]
+
+
+@pytest.mark.parametrize("way", ["ebt", "history"])
+def test_the_end_of_a_feed_is_a_message_to_a_stock_peer(tmp_path: Path, way: str) -> None:
+    """It has ours to the last message; and of its own feed, which has ended for us, we take no more."""
+    with StockPeer(tmp_path / "stock", way) as stock, OurPeer(tmp_path / "ours") as ours:
+        stock.do("publish", count=2, size=100)
+        stock.do("create", content={"type": END})
+        (other,) = stock.do("makeFeeds", feeds=1, count=2)
+        ours.follow(stock.id)
+        ours.publish(2)
+        ours.do("publish", arguments=[end_content(ours.id, Identity.from_seed(b"h" * 32))])
+        if way == "ebt":
+            stock.do("request", feeds=[ours.id])
+        ours.do("connect", arguments=[stock.address])
+        until(lambda: ours.do("status")["ended"].keys() == {ours.id, stock.id})
+        if way == "ebt":
+            until(lambda: stock.do("heads").get(ours.id) == 4)
+        else:
+            stock.do("fetch", address=ours.address, feed=ours.id)
+        assert stock.do("ids", feed=ours.id) == ours.ids(ours.id)
+        stock.do("publish", count=3, size=10)  # it knows no ends
+        with OurPeer(tmp_path / "third") as third:  # another connection still works
+            third.follow(other)
+            third.follow(stock.id)
+            third.do("connect", arguments=[stock.address])
+            until(lambda: third.do("status")["messages"] == 2 + 2 + 3)
+            assert third.ids(stock.id) == ours.ids(stock.id) == stock.do("ids", feed=stock.id)[:3]
+        status = ours.do("status")
+        assert (status["refused"], status["troubles"], len(status["connections"])) == ({}, {}, 1)

@@ -6,6 +6,7 @@ from functools import cache
 import pytest
 from simulation import Result, item_in, simulate
 
+from base.units import SECOND
 from testbed.layerings.kinds.ndn import NDN_LAYERINGS as LAYERINGS
 from testbed.scenario import workload
 from testbed.scenario.model import Scenario
@@ -23,6 +24,7 @@ FEW = {
     "crowd": ("lli", "persistent", "poll", "pull", "sync-log", "ssb", "ebt", "hub"),
     "cut-tree": RUNGS,
     "deployment": ("poll", "lli"),
+    "ending": ("pull", "poll", "long-lived", "persistent", "notify", "sync", "lli", "ssb", "tiny"),
     "fanout": ("poll", "lli"),
     "fetch": ("ndn", "lli", "ndn-over-ssb"),
     "flash-crowd": ("pull", "poll", "lli", "ssb"),
@@ -77,6 +79,7 @@ def test_there_are_the_scenarios_of_the_papers() -> None:
         "crowd",
         "cut-tree",
         "deployment",
+        "ending",
         "failover",
         "fanout",
         "fanout-all",
@@ -174,6 +177,36 @@ def test_fork_is_told_to_everyone_under_controlled_push() -> None:
         e["node"] for rows in result.events.values() for e in rows if e["event"] == "published"
     )
     assert published == {"pub": 120, "pub2": 60}
+
+
+def ended(layering: str, told: bool, successor: str | None) -> Result:
+    scenario = load("ending")
+    assert scenario.ending is not None
+    ending = scenario.ending.model_copy(update={"is_told": told, "successor": successor})
+    return simulate(scenario.model_copy(update={"ending": ending}), layering)
+
+
+@pytest.mark.parametrize(
+    "layering",
+    ["pull", "poll", "long-lived", "persistent", "notify", "sync-log", "sync-all", "lli", "ssb", "tiny"],
+)
+@pytest.mark.parametrize("told", [True, False])
+def test_who_follows_a_feed_that_ends_goes_on_with_its_successor(layering: str, told: bool) -> None:
+    result = ended(layering, told, "new")
+    old, new = result.load.feeds
+    assert result.load.successors == {old.key: new.key}
+    for node in ("s1", "s2", "s3"):
+        assert result.delivered(node, 0) == [*range(1, 61)]
+        assert result.delivered(node, 1) == ([*range(1, 61)] if told else [])
+
+
+@pytest.mark.parametrize("layering", ["pull", "poll", "long-lived", "persistent", "lli"])
+@pytest.mark.parametrize("told", [True, False])
+def test_nobody_asks_for_more_of_a_feed_that_has_ended(layering: str, told: bool) -> None:
+    result = ended(layering, told, None)
+    last = result.timeline.start + result.load.feeds[0].times[-1]
+    later = [seen for seen in result.packets if seen.sent and seen.time > last + SECOND]
+    assert (len(later) == 0) is told
 
 
 @pytest.mark.parametrize("layering", ["pull", "sync", "lli"])

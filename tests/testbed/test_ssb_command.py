@@ -1,7 +1,9 @@
 """`feednet ssb`: what a user writes is there, with the peer running or not; mistakes are one line."""
 
 import json
+import re
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -245,3 +247,55 @@ def test_a_stock_identity_is_taken_as_it_is(tmp_path: Path) -> None:
     ssb(tmp_path, "--new-feed", "publish", "x")
     ssb(tmp_path, "publish", "y")
     assert status(tmp_path)["own"] == 2
+
+
+def test_a_feed_ends_and_goes_on_in_another_directory(tmp_path: Path) -> None:
+    old, new = tmp_path / "old", tmp_path / "new"
+    ssb(old, "publish", "hello")
+    feed = status(old)["id"]
+    for name in ("A", "Ann"):
+        ssb(old, "publish", "--content", json.dumps({"type": "about", "about": feed, "name": name}))
+    ssb(old, "publish", "--content", json.dumps({"type": "about", "about": "%meeting", "title": "mine"}))
+    ssb(old, "follow", OTHER.ref)
+    ssb(old, "follow", OTHER.ref, "--block")
+    message, heir = ssb(old, "end", "--successor", str(new)).split()
+    state = status(old)
+    assert (state["own"], state["ended"]) == (8, {feed: heir})
+    assert f"{feed} (Ann); goes on as {heir}" in ssb(old, "status")
+    assert json.loads(ssb(old, "log", "--json", "--type", "end-of-feed"))["key"] == message
+    with closing(Account(old)) as account:
+        assert account.graph.replicated() == {feed, heir}
+    with closing(Account(new)) as account:
+        assert account.identity.ref == heir
+        assert account.graph.is_blocked(OTHER.ref)
+        assert account.graph.replicated() == {feed, heir}
+        assert account.views.namer()(heir) == "Ann"
+        assert account.own.tip == 3
+    with pytest.raises(UserError, match=re.escape(f"ended with message 8, and goes on as {heir}")):
+        ssb(old, "publish", "more")
+    with pytest.raises(UserError, match="has ended already"):
+        ssb(old, "end", "--for-good")
+    third = tmp_path / "third"
+    ssb(third, "publish", "I do not go on as one that has ended")
+    with pytest.raises(UserError, match="has ended already"):
+        ssb(third, "end", "--successor", str(old))
+    assert status(third)["ended"] == {}
+    ssb(new, "end", "--for-good")
+    assert status(new)["ended"] == {heir: None}
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        ((), "give --successor DIRECTORY, or --for-good"),
+        (("--successor", "here", "--for-good"), "--for-good has no effect with --successor"),
+        (("--successor", "{path}"), "holds the feed that is to end"),
+        (("--successor", "{path}/secret"), "is a file"),
+    ],
+)
+def test_a_mistake_ends_no_feed(tmp_path: Path, words: tuple[str, ...], reason: str) -> None:
+    ssb(tmp_path, "publish", "before")
+    given = [word.format(path=tmp_path) for word in words]
+    done = CliRunner().invoke(feednet, ["ssb", "--path", str(tmp_path), "end", *given])
+    assert reason in f"{done.exception} {done.output}"
+    assert (status(tmp_path)["own"], status(tmp_path)["ended"]) == (1, {})

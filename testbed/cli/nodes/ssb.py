@@ -34,6 +34,7 @@ class Settings:
     cls=LazyGroup,
     places={
         "check": "testbed.cli.nodes.ssb_check:check",
+        "end": "testbed.cli.nodes.ssb_end:end",
         "get": "testbed.cli.nodes.ssb_get:get",
         "view": "testbed.cli.nodes.ssb_view:view",
         "contract": "testbed.cli.nodes.ndn_over_ssb:contract",
@@ -355,6 +356,9 @@ def status(settings: Settings, as_json: bool) -> None:
         click.echo(f"in doubt     {state['doubt']}")
     for feed in state["forked"]:
         click.echo(f"forked       {label(feed, names)}")
+    for feed, successor in state["ended"].items():
+        on = "" if successor is None else f"; goes on as {label(successor, names)}"
+        click.echo(f"ended        {label(feed, names)}{on}")
     for feed, numbers in state["damaged"].items():
         click.echo(f"damaged      {numbers_text(numbers)} of {label(feed, names)}; comes again from others")
     for one in state.get("connections", []):

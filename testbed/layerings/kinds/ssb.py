@@ -12,6 +12,8 @@ from base.key_log import Secret
 from base.passive import PassiveEndpoint
 from base.timers import earliest
 from base.units import MS
+from ssb.application import Event
+from ssb.ending import end_of
 from ssb.message import Message
 from ssb.peer.options import PORT, PeerOptions
 from ssb.peer.peer import Peer
@@ -92,7 +94,7 @@ class SsbNode(RoleNode, PassiveEndpoint):
             peer_identity(context.seed, context.name),
             store,
             MemoryClocks(context.state.clocks),
-            sorted(feed.key for feed in (context.workload.feeds if role.is_everywhere else role.feeds)),
+            self._first_wanted(context),
             options,
             Random(seed.digest()),
             blobs=self._blobs,
@@ -104,6 +106,13 @@ class SsbNode(RoleNode, PassiveEndpoint):
         self._route_changes = 0
         self._calls = self._addresses(role.called)
         self.programs = [Program(self, {1: StreamPort(PORT)})]
+
+    def _first_wanted(self, context: Context) -> list[str]:
+        """Return the feeds that the peer replicates before it subscribes."""
+        role = self._role
+        own = {feed.key for feed in role.feeds}
+        everywhere = {feed.key for feed in context.workload.feeds} if role.is_everywhere else set()
+        return sorted(own | (everywhere - role.later))
 
     def next_deadline(self) -> int | None:
         """Return when wake() is due, ns."""
@@ -194,15 +203,29 @@ class SsbNode(RoleNode, PassiveEndpoint):
         """Return the listening addresses of nodes' peers, by their references."""
         return {peer_identity(self._seed, node).ref: (self._network.address(node), PORT) for node in nodes}
 
+    def _move(self, message: Message, now: int) -> None:
+        """Replicate the successor of a feed that has ended."""
+        end = end_of(message.author, message.sequence, message.content)
+        if end is None or end.successor is None:
+            return
+        if end.successor in self._role.follows:
+            self._role.later.discard(end.successor)
+            self._role.replicated.append(end.successor)
+            self._events.append(Event(now, "joined", end.successor))
+        self._peer.want(end.successor, now)
+
     def _part(self, remote: str, now: int) -> None:
         """Handle the end of a connection; the peer reconnects by itself where it stays connected."""
 
     def _take_in(self, now: int) -> None:
         """Report deliveries of followed feeds, and pictures that have arrived."""
         for event in self._peer.take_events():
-            message = event.message
-            if message is not None and self._role.joins_at is None and message.author in self._role.follows:
+            message, role = event.message, self._role
+            if message is not None and role.joins_at is None and message.author in role.follows:
                 self._note(event.time, "delivered", message)
+                self._move(message, event.time)
+            elif message is not None and role.is_everywhere:
+                self._move(message, event.time)
             elif event.event == "closed":
                 self._part(event.remote, event.time)
             elif event.event == "refused" and event.remote:
@@ -236,5 +259,7 @@ PEER_FEATURES: Final = frozenset(
 )
 """What layerings of Scuttlebutt peers carry besides feeds."""
 
-SSB: Final = SimpleLayering("SSB: peers with EBT over TCP", SsbParameters, SsbNode, "ssb", PEER_FEATURES)
+SSB: Final = SimpleLayering(
+    "SSB: peers with EBT over TCP", SsbParameters, SsbNode, "ssb", PEER_FEATURES | {Feature.ENDING}
+)
 """Layering `ssb`."""

@@ -65,7 +65,7 @@ class SyncAllNode(NdnNode):
         super()._add_feeds()
 
     def _subscriber(self, subscriptions: Mapping[bytes, Subscription], plan: Plan) -> Reporter:
-        subscriber = Subscriber(subscriptions, plan)
+        subscriber = Subscriber(subscriptions, plan, self._subscription)
         self._group.refresh = subscriber.refresh
         return subscriber
 

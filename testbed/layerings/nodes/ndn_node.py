@@ -37,7 +37,9 @@ from topologies.routing import Routing, tree, ways
 _BULK_BUFFER = 4096
 _BULK_LIFETIME_MS = 4000
 _OF_CLASSIC_ITEMS = frozenset({Feature.ARCHIVE, Feature.EXPORT, Feature.GATEWAYS})
-_OF_GROWING_FEEDS = frozenset({Feature.FOLLOWING, Feature.FORK, Feature.ARCHIVE, Feature.PICTURES})
+_OF_GROWING_FEEDS = frozenset(
+    {Feature.FOLLOWING, Feature.FORK, Feature.ENDING, Feature.ARCHIVE, Feature.PICTURES}
+)
 
 
 class FollowParameters(Parameters):
@@ -319,18 +321,9 @@ class NdnNode:
             if since >= plan.stop:
                 return
             plan = plan._replace(start=max(plan.start, since))
-        feeds = self._workload.follows[self.name]
-        is_archive = self.name == self._workload.archive and self._layering.controlled_push
-        subscriptions = {
-            name: self._layering.subscription(
-                name,
-                rng=self._rng,
-                **({"is_relay": True} if is_archive else {}),
-                **self._context.parameters,
-            )
-            for name in (log_name(feed.key) for feed in feeds)
-        }
-        self._followed = {*subscriptions}
+        feeds = self._workload.followed_first(self.name)
+        subscriptions = {name: self._subscription(name) for name in (log_name(feed.key) for feed in feeds)}
+        self._followed = {log_name(feed.key) for feed in self._workload.follows[self.name]}
         if self.name != self._workload.archive:
             follower = self._subscriber(subscriptions, plan)
             if self._album is not None:
@@ -342,9 +335,19 @@ class NdnNode:
         ((name, subscription),) = subscriptions.items()
         self._follower = self._attach(Archivist(name, subscription, plan, kept))
 
+    def _subscription(self, name: bytes) -> Subscription:
+        """Return a subscription to a feed."""
+        is_archive = self.name == self._workload.archive and self._layering.controlled_push
+        return self._layering.subscription(
+            name,
+            rng=self._rng,
+            **({"is_relay": True} if is_archive else {}),
+            **self._context.parameters,
+        )
+
     def _subscriber(self, subscriptions: Mapping[bytes, Subscription], plan: Plan) -> Reporter:
         """Return the application that follows feeds."""
-        return Subscriber(subscriptions, plan)
+        return Subscriber(subscriptions, plan, self._subscription)
 
     def _add_bulk(self) -> None:
         """Attach the ends of cross traffic, and route to its sources."""

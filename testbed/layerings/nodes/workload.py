@@ -40,6 +40,7 @@ class Feature(Enum):
     """Optional features of a workload, besides feeds and subscribers that come and go."""
 
     FORK = "a fork"
+    ENDING = "the end of a feed"
     ARCHIVE = "an archive"
     CROSS_TRAFFIC = "cross traffic"
     PAUSES = "subscribers that pause"
@@ -72,6 +73,8 @@ class Workload:
         idle_feeds: their number.
         blocks: node -> feeds blocked by the node's user.
         pictures: blob's reference (`&...=.sha256`) -> its bytes, of those that messages name.
+        successors: key of a feed that ends -> key of the feed that goes on in its place. `follows` has both;
+            who follows the first finds the second by its end.
     """
 
     feeds: tuple[Feed, ...]
@@ -87,6 +90,7 @@ class Workload:
     idle_feeds: int = 0
     blocks: Mapping[str, tuple[Feed, ...]] = field(default_factory=dict)
     pictures: Mapping[str, bytes] = field(default_factory=dict)
+    successors: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def items(self) -> int:
@@ -129,6 +133,11 @@ class Workload:
     def pictures_in(self, message: Message) -> list[str]:
         """Return the references of the pictures that a message names."""
         return named_blobs(message.text) if self.pictures else []
+
+    def followed_first(self, node: str) -> list[Feed]:
+        """Return the feeds that a node follows from the start: all but the successors of feeds that end."""
+        later = set(self.successors.values())
+        return [feed for feed in self.follows[node] if feed.key not in later]
 
     def followers(self, feed: Feed) -> list[str]:
         """Return the nodes that follow a feed."""
