@@ -99,6 +99,7 @@ PARTS: dict[Block, tuple[str, Mapping[str, Any]]] = {
         | {"workload": {"schedule": {"speed": 1e9, "idle_limit_ms": 20.0}}},
     ),
     ("scenarios.md", "[workload]"): ("fetch", {"layerings": ["ndn"]}),
+    ("scenarios.md", "[workload.pictures]"): ("photos", {"layerings": ["pull"], "workload": {"items": 12}}),
     ("strategies.md", "[strategies]"): ("fanout", FEW),
     ("topologies.md", '[topology] | generator = "random"'): ("line", FEW),
     ("topologies.md", '[topology] | library = "abilene"'): ("line", FEW),
