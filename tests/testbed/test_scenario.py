@@ -190,6 +190,16 @@ BAD = [
     (GOOD + "[plans.s1]\ndrain_per_s = 0", r"plans\.s1\.drain_per_s: .*0.001 \(got 0\)"),
     (GOOD + '[fork]\npublisher = "pub"\nafter = 1', r"fork 'pub' is the publisher"),
     (GOOD + '[fork]\npublisher = "r1"\nafter = 235', r"fork\.after: 235, but there are only 235 items"),
+    (GOOD + "[ending]\nafter = 235", r"ending\.after: 235, but there are only 235 items; lower it"),
+    (GOOD + "[ending]\nafter = 0", r"ending\.after: .*at least 1 \(got 0\)"),
+    (
+        'subscribers = ["s1"]' + GOOD + '[ending]\nafter = 1\nsuccessor = "s1"',
+        r"ending: successor 's1' is a subscriber",
+    ),
+    (GOOD + '[ending]\nafter = 1\nsuccessor = "nobody"', r"ending 'nobody' is not a node"),
+    (GOOD + '[ending]\nafter = 1\n[fork]\npublisher = "r1"\nafter = 1', r"ending, fork: choose one"),
+    (GOOD + "[ending]\nafter = 1\n[workload]\nfeeds = 2", r"ending: there must be one feed, not 2"),
+    (GOOD + '[ending]\nafter = 1\n[workload]\nfeed = "x.jsonl"', r"workload\.feed, ending: choose one"),
     (GOOD + '[archive]\nnode = "nobody"\nretain = 1', r"archive 'nobody' is not a node"),
     (GOOD + '[archive]\nnode = "r1"\nretain = 0', r"archive\.retain: .*at least 1 \(got 0\)"),
     (
