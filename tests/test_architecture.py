@@ -77,7 +77,15 @@ TESTBED = layered(
 MAY_IMPORT: dict[str, set[str]] = {
     "base": set(),
     "ssb": {"base"},
-    "ssb/store": {"base", "ssb.keys", "ssb.canonical", "ssb.message", "ssb.export", "ssb.work"},
+    "ssb/store": {
+        "base",
+        "ssb.keys",
+        "ssb.canonical",
+        "ssb.message",
+        "ssb.detached",
+        "ssb.export",
+        "ssb.work",
+    },
     "ssb/transport": {"base", "ssb.keys", "ssb.canonical"},
     "ssb/replication": {
         "base",
