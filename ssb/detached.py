@@ -6,9 +6,9 @@ detached message is a classic message, too, but its content names another one:
     {"type": "detached", "of": TYPE, "size": BYTES, "hash": BLOB}
 
 So a message has three layers: data of integrity (`previous`, `author`, `sequence`, `signature`), data about
-the content (`timestamp`, `of`, `size`, `hash`), and the content, a blob (Tarr et al., "Secure Scuttlebutt", ACM
-ICN 2019, longer draft, sections 5.2 and 5.5; Gabby Grove signs hash and size of a content, too). The blob is
-the UTF-8 of a JSON object:
+the content (`timestamp`, `of`, `size`, `hash`), and the content, a blob (Tarr et al., "Secure Scuttlebutt",
+ACM ICN 2019, longer draft, sections 5.2 and 5.5; Gabby Grove signs hash and size of a content, too). The blob
+is the UTF-8 of a JSON object:
 
     {"author": FEED, "salt": SALT, "content": {"type": TYPE, ...}}
 

@@ -25,6 +25,7 @@ from testbed.scenario.sections import (
     Change,
     CostSpec,
     CrossTraffic,
+    Deletion,
     Fork,
     ForwardersSpec,
     Mobility,
@@ -102,6 +103,8 @@ class Scenario(Section):
     """Programs of your own on nodes, in Mininet only."""
     fork: Fork | None = None
     """A feed that forks."""
+    deletion: Deletion | None = None
+    """Contents that are to be deleted."""
     archive: Archive | None = None
     """A node that keeps what the publisher forgets."""
     cross_traffic: tuple[CrossTraffic, ...] = ()

@@ -717,6 +717,19 @@ class Fork(Section):
     """The last item that both devices have in common."""
 
 
+class Deletion(Section):
+    """An author who takes back: the log has hashes of its contents, which travel beside it; then its author
+    asks to delete some.
+    """
+
+    items: int = Field(ge=1, le=100)
+    """How many items are to be deleted, from the first on."""
+    after: int = Field(ge=1)
+    """The item after which the author asks: the next one is the request."""
+    ignored_percent: float = Field(default=0.0, ge=0, le=100, allow_inf_nan=False)
+    """The share of the subscribers that do not obey; the seed chooses them."""
+
+
 class Archive(Section):
     """A node that subscribes, keeps all, and serves it under the feed's own name.
 

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from random import Random
@@ -9,6 +10,7 @@ from random import Random
 from base.units import MS
 from forwarder.wire.feed import feed_name
 from forwarder.wire.name import GENERIC, component, from_uri
+from ssb.detached import SALT_BYTES, detach, reference_of, request
 from ssb.export import read_export
 from ssb.generate import FIRST_TIMESTAMP, generate_feed
 from ssb.keys import Identity
@@ -18,7 +20,7 @@ from testbed.errors import UserError
 from testbed.layerings.nodes.workload import Feed, Workload
 from testbed.scenario.follow_graph import grow
 from testbed.scenario.model import Scenario
-from testbed.scenario.sections import Fetch, Schedule
+from testbed.scenario.sections import Deletion, Fetch, Schedule
 
 _BULK_TEXT = "." * 800  # an item and its names fit into one frame
 
@@ -40,6 +42,9 @@ def load(scenario: Scenario) -> Workload:
         )
         stated = _statements(scenario)
         feeds = [_made(scenario, index, items, stated) for index, items in enumerate(shares)]
+    asked: frozenset[str] = frozenset()
+    if scenario.deletion is not None:
+        feeds[0], asked = _detached(scenario, feeds[0], scenario.deletion)
     follows, blocks = _follows(scenario, feeds)
     replicated: dict[str, tuple[Feed, ...]] = {}
     if scenario.workload.fetch is not None:
@@ -68,6 +73,8 @@ def load(scenario: Scenario) -> Workload:
         idle=_idle(scenario),
         idle_feeds=scenario.workload.idle_feeds,
         blocks=blocks,
+        asked=asked,
+        disobedient=_disobedient(scenario),
     )
 
 
@@ -265,6 +272,36 @@ def _branch(scenario: Scenario, feed: Feed, publisher: str, after: int) -> Feed:
     own = generate_feed(rng, len(feed.messages) - after, identity, common[-1], scenario.workload.item_bytes)
     times = _times((common[-1], *own), scenario.workload.schedule, feed.times[after - 1])
     return Feed(publisher, (*common, *own), feed.times[: after - 1] + times)
+
+
+def _detached(scenario: Scenario, feed: Feed, deletion: Deletion) -> tuple[Feed, frozenset[str]]:
+    """Return a feed with its contents beside it, and a request in the place of one item; also the blobs that
+    it asks to delete.
+    """
+    rng, identity = _identity(scenario, 0)
+    messages: list[Message] = []
+    contents: dict[int, bytes] = {}
+    for message in feed.messages:
+        if len(messages) == deletion.after:
+            content = request([each.id for each in messages[: deletion.items]])
+        else:
+            assert isinstance(message.content, dict)
+            content, blob = detach(identity.ref, message.content, rng.randbytes(SALT_BYTES))
+            contents[message.sequence] = blob
+        tip = messages[-1] if messages else None
+        messages.append(Message.create(identity, tip, content, message.timestamp))
+    references = (reference_of(message) for message in messages[: deletion.items])
+    asked = frozenset(reference.blob for reference in references if reference is not None)
+    return replace(feed, messages=tuple(messages), contents=contents), asked
+
+
+def _disobedient(scenario: Scenario) -> frozenset[str]:
+    """Draw the nodes that do not obey a request to delete."""
+    if scenario.deletion is None:
+        return frozenset()
+    nodes = scenario.subscribers
+    number = round(len(nodes) * scenario.deletion.ignored_percent / 100)
+    return frozenset(Random(f"{scenario.seed} disobedient").sample(nodes, number))
 
 
 def _bulk(seed: str, items: int, text: str = _BULK_TEXT) -> tuple[Message, ...]:

@@ -15,6 +15,7 @@ from base.units import MS
 from ssb.peer.options import PORT, PeerOptions
 from ssb.peer.peer import Peer
 from ssb.peer.scheduler import SchedulerOptions
+from ssb.replication.blobs import Blobs
 from ssb.replication.replication import Replication
 from ssb.replication.session import DEFAULT_LIMITS, Limits
 from ssb.store.clocks import MemoryClocks
@@ -88,6 +89,7 @@ class SsbNode(RoleNode, PassiveEndpoint):
             sorted(feed.key for feed in (context.workload.feeds if role.is_everywhere else role.feeds)),
             options,
             Random(seed.digest()),
+            blobs=self._blobs(context),
             replication=self._replication(context, role, store),
         )
         self._seed, self._network = context.seed, network
@@ -162,6 +164,10 @@ class SsbNode(RoleNode, PassiveEndpoint):
 
     def _replication(self, context: Context, role: Role, store: MemoryFeeds) -> Replication | None:
         """Return the peer's replication protocol; None for EBT."""
+        return None
+
+    def _blobs(self, context: Context) -> Blobs | None:
+        """Return the peer's blobs; None if it handles none."""
         return None
 
     def _call(self, now: int) -> int | None:

@@ -19,12 +19,14 @@ class Feed:
         messages: all of them, from the first.
         times: when each is published, ns from the run's start.
         identity: its author's keys; None if unknown.
+        contents: the blobs that its detached messages name (`ssb.detached`), by their numbers.
     """
 
     publisher: str
     messages: tuple[Message, ...]
     times: tuple[int, ...]
     identity: Identity | None = field(default=None, compare=False, repr=False)
+    contents: Mapping[int, bytes] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def key(self) -> str:
@@ -50,6 +52,7 @@ class Feature(Enum):
     REQUESTS = "objects that are asked for one by one"
     EXPORT = "an exported feed"
     GATEWAYS = "gateways of Scuttlebutt peers"
+    DELETION = "a request to delete contents"
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,8 @@ class Workload:
         idle: node -> prefixes of idle feeds that lead there.
         idle_feeds: their number.
         blocks: node -> feeds blocked by the node's user.
+        asked: the blobs of the first feed that its author asks to delete at some time.
+        disobedient: the nodes that do not obey that request.
     """
 
     feeds: tuple[Feed, ...]
@@ -84,6 +89,8 @@ class Workload:
     idle: Mapping[str, tuple[bytes, ...]] = field(default_factory=dict)
     idle_feeds: int = 0
     blocks: Mapping[str, tuple[Feed, ...]] = field(default_factory=dict)
+    asked: frozenset[str] = frozenset()
+    disobedient: frozenset[str] = frozenset()
 
     @property
     def items(self) -> int:
