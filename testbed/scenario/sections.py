@@ -29,8 +29,10 @@ from topologies.ranges import expand_ranges
 from topologies.routing import Metric, Paths, Routing
 
 DAY_MS = 86_400_000
+LAST_MS = 2 * DAY_MS
+"""The last time from the start of a run that a scenario can name: a day, and a day after."""
 
-Milliseconds = Annotated[float, Field(ge=0, le=DAY_MS, allow_inf_nan=False)]
+Milliseconds = Annotated[float, Field(ge=0, le=LAST_MS, allow_inf_nan=False)]
 """A time, or a point in time from the start of a run."""
 
 

@@ -513,6 +513,12 @@ class Model:
             values = told.sort_values("time", kind="stable").groupby("node")[column]
             return float(sum(each.shift()[each.diff() < 0].sum() + each.iloc[-1] for _, each in values))
 
+        if "asked_contents" in told and told["asked_contents"].notna().any():
+            # Of each node the last that it has said before each time at which any says something.
+            said = told.pivot_table(index="time", columns="node", values="asked_contents", aggfunc="last")
+            nodes = (said.sort_index().ffill() > 0).sum(axis=1)
+            found["asked_holders"] = float(nodes.max())
+            found["asked_holders_end"] = float(nodes[nodes.index <= self.publishing[1]].iloc[-1])
         hits, misses = total("cs_hits"), total("cs_misses")
         joined, split = total("social_joined"), total("social_split")
         found["cache_hits"] = 100 * hits / (hits + misses) if hits + misses else None
@@ -522,7 +528,7 @@ class Model:
 
 KINDS = (
     *("pit", "llis", "sources", "routes", "strategies", "ends", "connections", "exchanges", "messages"),
-    *("statements", "feeds", "packets", "other"),
+    *("statements", "feeds", "packets", "contents", "other"),
 )
 OF_TINY = "asking_per_item", "want_bytes", "airtime_per_item", "latency_fairness"
 """Metrics of tinySSB, which runs over NDN do not have."""
