@@ -2,9 +2,9 @@
 
 `cbor` and `bipf` have the fields of a classic message, with keys and hashes as bytes, and a signature over
 their encoding (Tarr et al., "Secure Scuttlebutt", ACM ICN 2019, longer draft, section 5.5). `detached JSON`
-(`ssb.detached`) and `Gabby Grove` (draft-ssb-core-gabbygrove-00) sign the hash and the size of a content, which
-need not be there for a check (section 5.2). All but `cbor`, `bipf` and `Gabby Grove` are formats that feednet's
-nodes exchange.
+(`ssb.detached`) and `Gabby Grove` (draft-ssb-core-gabbygrove-00) sign the hash and the size of a content,
+which need not be there for a check (section 5.2). All but `cbor`, `bipf` and `Gabby Grove` are formats that
+feednet's nodes exchange.
 """
 
 import time

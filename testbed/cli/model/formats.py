@@ -21,9 +21,7 @@ def formats(sizes: Sequence[int]) -> None:
     format allows and stands at its place, and verifies the signature and the content's hash. A hole is a
     message whose content is deleted. Times are this machine's, so compare within one table.
     """
-    table = Table(
-        title="A post in a log: bytes, and time", title_justify="left", title_style="bold", box=None
-    )
+    table = Table(title="A post: bytes and time", title_justify="left", title_style="bold", box=None)
     table.add_column("format", no_wrap=True)
     for column in ("text", "in log", "beside", "not text", "check, µs", "hole, µs"):
         table.add_column(column, justify="right", no_wrap=True)
