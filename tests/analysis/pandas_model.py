@@ -513,12 +513,6 @@ class Model:
             values = told.sort_values("time", kind="stable").groupby("node")[column]
             return float(sum(each.shift()[each.diff() < 0].sum() + each.iloc[-1] for _, each in values))
 
-        if "asked_contents" in told and told["asked_contents"].notna().any():
-            # Of each node the last that it has said before each time at which any says something.
-            said = told.pivot_table(index="time", columns="node", values="asked_contents", aggfunc="last")
-            nodes = (said.sort_index().ffill() > 0).sum(axis=1)
-            found["asked_holders"] = float(nodes.max())
-            found["asked_holders_end"] = float(nodes[nodes.index <= self.publishing[1]].iloc[-1])
         hits, misses = total("cs_hits"), total("cs_misses")
         joined, split = total("social_joined"), total("social_split")
         found["cache_hits"] = 100 * hits / (hits + misses) if hits + misses else None
@@ -532,6 +526,8 @@ KINDS = (
 )
 OF_TINY = "asking_per_item", "want_bytes", "airtime_per_item", "latency_fairness"
 """Metrics of tinySSB, which runs over NDN do not have."""
+OF_HOLES = "asked_holders", "asked_holders_end"
+"""Metrics of contents beside logs, likewise; test_tables.py has these."""
 
 
 def measures(run: Path, step_ns: int | None = None) -> dict[str, dict[str, float | None]]:
@@ -552,6 +548,6 @@ def measures(run: Path, step_ns: int | None = None) -> dict[str, dict[str, float
         | model.processors()
         | model.finding()
         | model.sharing(busiest, step_ns)
-        | dict.fromkeys(OF_TINY)
+        | dict.fromkeys((*OF_TINY, *OF_HOLES))
         for layering, model in models.items()
     }
