@@ -150,8 +150,8 @@ def _gabby_grove(author: Identity, text: str, posts: int) -> Iterator[Post]:
         sent = cbor2.dumps([event, signature, None])
 
         def check(packets: Sequence[bytes], place: Any = (previous, number)) -> None:
-            signed, signature, _ = value = cbor2.loads(packets[0])
-            if cbor2.dumps(value) != packets[0]:
+            signed, signature, content = value = cbor2.loads(packets[0])
+            if cbor2.dumps(value) != packets[0] or content is not None:
                 raise ValueError("another form")
             before, writer, number, _, _ = cbor2.loads(signed)
             if (before, number) != place or writer != _link(1, author.public_key):
