@@ -142,7 +142,7 @@ class Blobs:
         self.contents = contents
         self._wanted: dict[str, int] = {}
         self._lacking: dict[str, None] = {}  # contents to be wanted
-        self._asked: set[str] = set()  # contents wanted as such, and not by want()
+        self._asked: dict[str, None] = {}  # contents wanted as such, and not by want()
         self._sessions: dict[int, _Session] = {}
         self._news: list[str] | None = None
         self._gone: list[str] = []  # wants ended, while changes are collected
@@ -162,7 +162,7 @@ class Blobs:
         parse_blob(blob)
         if self._store.size(blob) is not None:
             return True
-        self._asked.discard(blob)
+        self._asked.pop(blob, None)
         self._add_want(blob, _OWN)
         return False
 
@@ -189,7 +189,7 @@ class Blobs:
             blob = next(iter(self._lacking))
             del self._lacking[blob]
             if self.contents.wants(blob):  # it may have come for others
-                self._asked.add(blob)
+                self._asked[blob] = None
                 self._add_want(blob, _OWN)
 
     def is_wanted_by_peer(self, blob: str) -> bool:
@@ -214,7 +214,7 @@ class Blobs:
         return gone
 
     def _end_want(self, blob: str) -> None:
-        self._asked.discard(blob)
+        self._asked.pop(blob, None)
         if self._wanted.pop(blob, None) is not None and self._news is not None:
             self._gone.append(blob)
 
@@ -227,7 +227,13 @@ class Blobs:
                 session.news[blob] = size
 
     def open(self, number: int) -> None:
-        """Add a connection."""
+        """Add a connection; contents that nobody had so far let others go first."""
+        if self._lacking:
+            waited = [*self._asked]
+            for blob in waited:
+                self.unwant(blob)
+            self._lacking |= dict.fromkeys(waited)
+            self.update_contents()
         self._sessions[number] = _Session(news=dict(self._wanted))
 
     def close(self, number: int) -> None:

@@ -368,6 +368,20 @@ def test_a_long_log_brings_all_its_contents_however_few_wants_a_remote_minds() -
     assert {state for message in messages for state in peers.states(message)} == {"p"}
 
 
+def test_contents_that_nobody_has_do_not_keep_others_from_coming() -> None:
+    peers = Holders(2, Log(ANN), wants=10)
+    peers.cut(0, 1)
+    nobody_s = [peers.log.detached(salt=bytes((99 + number,)) * 16)[0] for number in range(20)]
+    some = [peers.write(0, salt=bytes((number,)) * 16) for number in range(20)]
+    peers.read(*nobody_s, *some)
+    for _ in range(6):  # five wants at a time
+        peers.connect(0, 1)
+        peers.settle()
+        peers.cut(0, 1)
+    assert {peers.states(message)[1] for message in some} == {"p"}
+    assert {peers.states(message)[1] for message in nobody_s} == {"l"}
+
+
 def test_a_user_still_gets_a_blob_that_someone_else_asks_to_delete() -> None:
     peers = Holders(2, Log(EVE))
     picture = blob_ref(sha256(b"picture").digest())
