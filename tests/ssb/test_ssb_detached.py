@@ -337,6 +337,19 @@ def test_a_peer_that_obeys_does_not_get_it_back_from_one_that_does_not() -> None
     assert peers.states(message) == ["p", "d", "p"]
 
 
+def test_what_was_dropped_is_not_even_fetched_for_others_unless_it_is_written_again() -> None:
+    peers = Holders(1, Log(ANN))
+    message = peers.write(0)
+    peers.read(message, peers.log.append(request([message.id])))
+    (peer,) = peers.blobs
+    peer.open(7)
+    wants = b'{"%b":-1}' % named(BLOB).blob.encode()
+    peer.receive(7, wants)
+    assert (peer.wanted, peer.take_output(7)) == ({}, [])
+    peers.read(peers.log.append(GOOD))
+    assert peer.wanted == {named(BLOB).blob: -1}
+
+
 def test_who_learns_of_a_request_later_drops_what_it_fetched_for_others() -> None:
     peers = Holders(3, Log(ANN))
     message = peers.write(0)
