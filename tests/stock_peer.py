@@ -154,11 +154,11 @@ class OurPeer:
         """Follow a feed."""
         self.do("publish", arguments=[{"type": "contact", "contact": feed, "following": True}])
 
-    def log(self, feed: str) -> list[dict[str, Any]]:
+    def log(self, feed: str, **options: Any) -> list[dict[str, Any]]:
         """Return the messages of a feed that it holds, with their ids."""
         running = RunningPeer(self.directory)
         try:
-            return list(running.stream(["createLogStream"], [{"id": feed}]))
+            return list(running.stream(["createLogStream"], [{"id": feed, **options}]))
         finally:
             running.close()
 

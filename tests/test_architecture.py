@@ -83,6 +83,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "ssb.canonical",
         "ssb.message",
         "ssb.ending",
+        "ssb.detached",
         "ssb.export",
         "ssb.work",
     },

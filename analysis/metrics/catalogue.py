@@ -48,6 +48,7 @@ STATE_KINDS = {
     "statements": "follows and blocks",
     "feeds": "feeds of tinySSB",
     "packets": "packets for others",
+    "contents": "contents beside logs",
     OTHER: "other",
 }
 """Kinds of state, and their words: docs/architecture.md. `other` takes those of layerings from elsewhere."""
@@ -215,6 +216,21 @@ _FEEDNETS = (
         "Follows and blocks known, peak of a node, mean over nodes",
         "statements",
         "lower",
+    ),
+    Metric(
+        _STANDING,
+        "asked_holders",
+        "Nodes with contents that their author asks to delete, most at a time",
+        "nodes",
+        "",
+    ),
+    Metric(
+        _STANDING,
+        "asked_holders_end",
+        "Nodes with such contents when the last item is published",
+        "nodes",
+        "lower",
+        "nodes with contents to be deleted",
     ),
     Metric(_STANDING, "cache_hits", "Interests that content stores answered", "%", ""),
     Metric(

@@ -384,6 +384,7 @@ def _measure(given: RunInputs) -> pa.Table:
         ),
         held_state.totals(table["standing"]),
         pictures.totals(given.application_events, table["pictures"], given.setting.nodes),
+        held_state.holder_totals(table["holders"], given.setting.runs),
         processors(table["counters"], given.setting.runs),
         tiny.totals(table["tiny_sent"].to_pylist(), table["latency_quantiles"].to_pylist(), given.cases),
         own.totals(OWN, Tables({name: _offered(given)[name] for name in own.OFFERED})),
@@ -448,6 +449,7 @@ def _moves(given: RunInputs) -> None:
     columns = pa.unify_schemas([moves.COUNTERS, held_state.COUNTERS, saturation.COUNTERS])
     counters = given.collected["counters"] = _read_lines(given.cases, columns, Run.counters)
     given.sorted("standing", held_state.peaks(counters), "layering", "node")
+    given.write("holders", held_state.holders(counters))
     given.collected["told"] = moves.signalling_messages(given.packets, given.runs).toArrow()
     given.write("found", moves.record_changes(given.application_events, given.cases))
 

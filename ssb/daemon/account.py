@@ -8,6 +8,7 @@
     ebt/            clocks of other peers, in the format of stock peers
     peers.json      known peers: a list of addresses
     invites.json    issued invites, and the remaining uses of each
+    dropped.json    ids of messages whose contents the user has deleted here
     socket          of the running peer, for commands
 
 One program writes to it at a time. Only its owner can read its contents, even if the directory existed
@@ -16,6 +17,7 @@ before, and open to others.
 
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from secrets import token_bytes
@@ -25,6 +27,7 @@ from ssb import key_file, private
 from ssb.canonical import InvalidJson, Value, parse, stringify
 from ssb.daemon.stock import stock_logs
 from ssb.daemon.views import FILE, Views
+from ssb.detached import DELETE, DETACHED, SALT_BYTES, detach
 from ssb.graph import DEFAULT_MAX_HOPS, Graph
 from ssb.key_file import KeyFileError
 from ssb.keys import Identity
@@ -32,6 +35,7 @@ from ssb.message import Message
 from ssb.store import sound
 from ssb.store.blobs import DirectoryBlobs
 from ssb.store.clocks import ClockDirectory
+from ssb.store.contents import Contents
 from ssb.store.database import keep_private, write_private
 from ssb.store.feeds import Stored, StoreError, read_log
 from ssb.store.mark import Mark
@@ -43,6 +47,7 @@ SECRET: Final = "secret"
 MARK: Final = "secret.mark"
 STORE: Final = "feeds.sqlite"
 IMPORTED: Final = "it was imported"
+_LISTS: Final = ("peers.json", "invites.json", "dropped.json")
 
 
 def is_account(path: Path) -> bool:
@@ -93,7 +98,7 @@ class Account:
                 (self.path / name).mkdir(exist_ok=True, mode=0o700)
         except OSError as error:
             raise StoreError(f"{self.path}: {error.strerror}") from None
-        for name in (SECRET, MARK, FILE, "blobs", "ebt", "peers.json", "invites.json"):
+        for name in (SECRET, MARK, FILE, "blobs", "ebt", *_LISTS):
             keep_private(self.path / name)
         self.feeds = SqliteFeeds(self.path / STORE, hmac_key)
         try:
@@ -108,6 +113,17 @@ class Account:
     def blobs(self) -> DirectoryBlobs:
         """The blobs; opened on first use, as all are counted."""
         return DirectoryBlobs(self.path / "blobs")
+
+    @cached_property
+    def contents(self) -> Contents:
+        """The contents of detached messages; opened on first use, as all messages that name some are read."""
+        contents = Contents(self.blobs)
+        for stored in read_log(self.feeds, 0, {DETACHED, DELETE}):
+            contents.add(stored.message)
+        for dropped in self._dropped():
+            with suppress(KeyError):  # its feed is not here any more
+                contents.drop(dropped)
+        return contents
 
     @cached_property
     def views(self) -> Views:
@@ -167,7 +183,28 @@ class Account:
         body = private.box(content, [*recipients, self.identity.ref]) if recipients else content
         message = self.own.publish(body, now_ms)
         self.update_views(message)
+        if "contents" in self.__dict__:
+            self.contents.add(message)
         return message
+
+    def detach(self, content: Mapping[str, Any]) -> dict[str, Value]:
+        """Store a content as a blob, and return the content of a message that names it; raise InvalidMessage,
+        RefusedBlob and StoreError.
+        """
+        named, blob = detach(self.identity.ref, content, token_bytes(SALT_BYTES))
+        self.blobs.add(blob)
+        return named
+
+    def drop(self, message: str) -> None:
+        """Delete the content of a message here, for good. Raises KeyError if it is not detached."""
+        self.contents.drop(message)
+        dropped = self._dropped()
+        if message not in dropped:
+            self._write_json("dropped.json", [*dropped, message])
+
+    def _dropped(self) -> list[str]:
+        dropped = self._read_json("dropped.json")
+        return [each for each in dropped if isinstance(each, str)] if isinstance(dropped, list) else []
 
     def messages(self, feed: str | None, limit: int | None, kind: str | None) -> Iterator[Stored]:
         """Yield messages in order of receipt: of one feed or all, of one type or all, the last `limit`."""

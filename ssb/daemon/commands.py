@@ -2,7 +2,8 @@
 
 Calls that stock peers have, too, have the same names: whoami, publish, get, createLogStream, status,
 blobs.want, blobs.size, invite.create, friends.isBlocking; connect takes an address, blobs.add a path, and
-settle declares that nobody has more of the own feed than this peer.
+settle declares that nobody has more of the own feed than this peer. detached.publish writes a detached
+message, and detached.delete deletes the content of one.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ssb.canonical import Value, parse
 from ssb.daemon.account import Account
+from ssb.detached import reference_of, request
 from ssb.keys import InvalidRef, parse_message
 from ssb.message import ForkedFeed, InvalidMessage
 from ssb.store.blobs import RefusedBlob
@@ -60,6 +62,10 @@ class Commands:
                     return {"id": self._account.identity.ref}
                 case ("publish",), [dict() as content, *rest]:
                     return self._publish(content, rest[0] if rest else None)
+                case ("detached", "publish"), [dict() as content]:
+                    return self._publish_detached(content)
+                case ("detached", "delete"), [str() as id_]:
+                    return self._delete(plain(id_))
                 case ("settle",), _:
                     return self._settle()
                 case ("status",), _:
@@ -100,6 +106,8 @@ class Commands:
         namer = self._account.views.namer() if options.get("names") is True else None
         for stored in self._account.messages(feed, limit, kind):
             entry = _entry(stored)
+            if options.get("contents") is True:
+                entry |= self._content_of(stored)
             if namer is not None:
                 entry["name"] = namer(entry["value"]["author"])
             yield entry
@@ -112,6 +120,39 @@ class Commands:
             peer, clock = self._running
             message = peer.publish(content, clock(), to)
         return {"key": message.id, "value": parse(message.text), "timestamp": self._clock()}
+
+    def _publish_detached(self, content: dict[str, Value]) -> Value:
+        named = self._account.detach(content)
+        try:
+            return self._publish(named, None)
+        except BaseException:
+            self._account.blobs.remove(str(named["hash"]))
+            raise
+
+    def _delete(self, id_: str) -> Value:
+        """Delete a content: of a message of this account by a request to all, of another's here alone; return
+        the request, or None.
+        """
+        parse_message(id_)
+        message = self._account.feeds.get(id_)
+        if message is None or reference_of(message) is None:
+            raise CommandError(f"{id_}: no detached message here; only a detached content can be deleted")
+        _ = self._account.contents  # opened before the request, which acts on it
+        if message.author == self._account.identity.ref:
+            return self._publish(request([id_]), None)
+        self._account.drop(id_)
+        if self._running is not None:
+            peer, clock = self._running
+            peer.blobs.update_contents()
+            peer.peer.connections.update(clock())
+        return None
+
+    def _content_of(self, stored: Stored) -> dict[str, Value]:
+        """Return the state of a detached message's content, and the content if it is present."""
+        if reference_of(stored.message) is None:
+            return {}
+        contents = self._account.contents
+        return {"state": contents.state(stored.id).value, "detached": contents.content(stored.id)}
 
     def _settle(self) -> bool:
         """Continue the own feed after the last message held here."""

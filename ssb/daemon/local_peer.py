@@ -122,7 +122,8 @@ class LocalPeer(PeerWrapper):
         self._access = _AccountAccess(account)
         self._unread: deque[PeerEvent] = deque()
         wanted = sorted(account.graph.replicated())
-        self.blobs = Blobs(account.blobs)
+        self.blobs = Blobs(account.blobs, contents=account.contents)
+        self.blobs.update_contents()
         self.loose = Loose(account.feeds)
         self.peer = Peer(
             account.identity,
@@ -150,6 +151,7 @@ class LocalPeer(PeerWrapper):
         """Write a message and forward it; raise InvalidMessage and StoreError, in particular UnsureFeed."""
         message = self._account.publish(content, self._now_ms(now), recipients)
         self._events.append(PeerEvent(now, "stored", message=message))
+        self.blobs.came([message])
         self.peer.on_appended(message.author, now)
         self._apply(message, now)
         return message

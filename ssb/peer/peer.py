@@ -270,6 +270,8 @@ class Peer:
         stored = self.protocol.take_stored()
         if self.services.loose is not None:
             self.services.loose.came(stored)
+        if self.services.blobs is not None:
+            self.services.blobs.came(stored)
         return stored
 
     def _now_ms(self, now: int) -> float:

@@ -27,6 +27,7 @@ _OWN = {
     "ndn": "kinds.ndn:PLAIN_NDN",
     **dict.fromkeys(_SOCIAL, "kinds.social:SOCIAL_LAYERINGS"),
     **dict.fromkeys(_RUNGS, "kinds.ladder:RUNGS"),
+    "holes": "kinds.holes:HOLES",
     "ssb": "kinds.ssb:SSB",
     "broker": "kinds.broker:BROKER",
     "ndn-over-ssb": "kinds.ndn_over_ssb:NDN_OVER_SSB",

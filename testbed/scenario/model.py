@@ -25,6 +25,7 @@ from testbed.scenario.sections import (
     Change,
     CostSpec,
     CrossTraffic,
+    Deletion,
     Ending,
     Fork,
     ForwardersSpec,
@@ -105,6 +106,8 @@ class Scenario(Section):
     """A feed that forks."""
     ending: Ending | None = None
     """A feed that ends, and goes on as another one."""
+    deletion: Deletion | None = None
+    """Contents that are to be deleted."""
     archive: Archive | None = None
     """A node that keeps what the publisher forgets."""
     cross_traffic: tuple[CrossTraffic, ...] = ()

@@ -48,6 +48,7 @@ def complete(scenario: Scenario, following: str | int | None, wanted: Sequence[O
     _check_parameters(whole, wanted)
     _check_feeds(whole)
     _check_pictures(whole)
+    _check_deletion(whole)
     _check_paths(whole)
     _check_events(whole)
     _check_plans(whole)
@@ -286,7 +287,7 @@ def _check_ending(scenario: Scenario) -> None:
     ending, workload = scenario.ending, scenario.workload
     if ending is None:
         return
-    clash = next((key for key in ("fork", "archive") if getattr(scenario, key) is not None), None)
+    clash = next((key for key in ("fork", "archive", "deletion") if getattr(scenario, key) is not None), None)
     if clash is not None:
         raise InvalidScenario(f"ending, {clash}: choose one", ("ending",), (clash,))
     for key in ("feed", "fetch", "graph"):
@@ -302,6 +303,25 @@ def _check_ending(scenario: Scenario) -> None:
     if ending.successor in scenario.subscribers:
         said = f"ending: successor {ending.successor!r} is a subscriber; name another node"
         raise InvalidScenario(said, ("subscribers",), ("ending", "successor"))
+
+
+def _check_deletion(scenario: Scenario) -> None:
+    deletion, workload = scenario.deletion, scenario.workload
+    if deletion is None:
+        return
+    if scenario.feed_count > 1:
+        said = f"deletion: there must be one feed, not {scenario.feed_count}"
+        raise InvalidScenario(said, ("workload", "feeds"), ("deletion",))
+    for key in ("feed", "fetch", "graph", "pictures"):
+        if getattr(workload, key) is not None:
+            said = f"deletion: it concerns a made feed; leave it or workload.{key} out"
+            raise InvalidScenario(said, ("deletion",), ("workload", key))
+    if deletion.items > deletion.after:
+        said = f"deletion.items: {deletion.items}, but the request follows item {deletion.after}; lower it"
+        raise InvalidScenario(said, ("deletion", "items"), ("deletion", "after"))
+    if deletion.after >= workload.items:
+        said = f"deletion.after: {deletion.after}, but there are only {workload.items} items; lower it"
+        raise InvalidScenario(said, ("workload", "items"), ("deletion", "after"))
 
 
 def _check_paths(scenario: Scenario) -> None:
@@ -381,6 +401,7 @@ def _check_features(scenario: Scenario) -> None:
     wanted = {
         Feature.FORK: ("fork",) if scenario.fork else None,
         Feature.ENDING: ("ending",) if scenario.ending else None,
+        Feature.DELETION: ("deletion",) if scenario.deletion else None,
         Feature.ARCHIVE: ("archive",) if scenario.archive else None,
         Feature.CROSS_TRAFFIC: ("cross_traffic",) if scenario.cross_traffic else None,
         Feature.PAUSES: next((("plans", node, "pauses_ms") for node, plan in plans if plan.pauses_ms), None),

@@ -30,8 +30,10 @@ from topologies.ranges import expand_ranges
 from topologies.routing import Metric, Paths, Routing
 
 DAY_MS = 86_400_000
+LAST_MS = 2 * DAY_MS
+"""The last time from the start of a run that a scenario can name: a day, and a day after."""
 
-Milliseconds = Annotated[float, Field(ge=0, le=DAY_MS, allow_inf_nan=False)]
+Milliseconds = Annotated[float, Field(ge=0, le=LAST_MS, allow_inf_nan=False)]
 """A time, or a point in time from the start of a run."""
 
 
@@ -739,6 +741,19 @@ class Ending(Section):
     is_told: bool = Field(default=True, alias="told")
     """The last item says that it is the last, and names the successor, whose key has signed that, too. Else
     it is a post, and nobody learns of either."""
+
+
+class Deletion(Section):
+    """An author who takes back: the log has hashes of its contents, which travel beside it; then its author
+    asks to delete some.
+    """
+
+    items: int = Field(ge=1, le=100)
+    """How many items are to be deleted, from the first on."""
+    after: int = Field(ge=1)
+    """The item after which the author asks: the next one is the request."""
+    ignored_percent: float = Field(default=0.0, ge=0, le=100, allow_inf_nan=False)
+    """The share of the subscribers that do not obey; the seed chooses them."""
 
 
 class Archive(Section):

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from hashlib import sha256
 from itertools import pairwise
@@ -12,6 +13,7 @@ from base.units import MS
 from forwarder.wire.feed import feed_name
 from forwarder.wire.name import GENERIC, component, from_uri
 from ssb.canonical import Value
+from ssb.detached import SALT_BYTES, detach, reference_of, request
 from ssb.ending import end_content
 from ssb.export import read_export
 from ssb.generate import FIRST_TIMESTAMP, generate_feed
@@ -22,7 +24,7 @@ from testbed.errors import UserError
 from testbed.layerings.nodes.workload import Feed, Workload
 from testbed.scenario.follow_graph import grow
 from testbed.scenario.model import Scenario
-from testbed.scenario.sections import Ending, Fetch, Schedule
+from testbed.scenario.sections import Deletion, Ending, Fetch, Schedule
 
 _BULK_TEXT = "." * 800  # an item and its names fit into one frame
 
@@ -49,6 +51,9 @@ def load(scenario: Scenario) -> Workload:
         feeds = _ended(scenario, feeds[0], scenario.ending)
         if len(feeds) > 1:
             successors[feeds[0].key] = feeds[1].key
+    asked: frozenset[str] = frozenset()
+    if scenario.deletion is not None:
+        feeds[0], asked = _detached(scenario, feeds[0], scenario.deletion)
     follows, blocks = _follows(scenario, feeds)
     replicated: dict[str, tuple[Feed, ...]] = {}
     if scenario.workload.fetch is not None:
@@ -79,6 +84,8 @@ def load(scenario: Scenario) -> Workload:
         blocks=blocks,
         pictures=dict(_pictures(scenario, feeds)),
         successors=successors,
+        asked=asked,
+        disobedient=_disobedient(scenario),
     )
 
 
@@ -322,6 +329,36 @@ def _ended(scenario: Scenario, feed: Feed, ending: Ending) -> list[Feed]:
     rest = len(feed.messages) - ending.after
     following = generate_feed(rng, rest, heir, None, scenario.workload.item_bytes)
     return [ended, Feed(ending.successor, tuple(following), feed.times[ending.after :], heir)]
+
+
+def _detached(scenario: Scenario, feed: Feed, deletion: Deletion) -> tuple[Feed, frozenset[str]]:
+    """Return a feed with its contents beside it, and a request in the place of one item; also the blobs that
+    it asks to delete.
+    """
+    rng, identity = _identity(scenario, 0)
+    messages: list[Message] = []
+    contents: dict[int, bytes] = {}
+    for message in feed.messages:
+        if len(messages) == deletion.after:
+            content = request([each.id for each in messages[: deletion.items]])
+        else:
+            assert isinstance(message.content, dict)
+            content, blob = detach(identity.ref, message.content, rng.randbytes(SALT_BYTES))
+            contents[message.sequence] = blob
+        tip = messages[-1] if messages else None
+        messages.append(Message.create(identity, tip, content, message.timestamp))
+    references = (reference_of(message) for message in messages[: deletion.items])
+    asked = frozenset(reference.blob for reference in references if reference is not None)
+    return replace(feed, messages=tuple(messages), contents=contents), asked
+
+
+def _disobedient(scenario: Scenario) -> frozenset[str]:
+    """Draw the nodes that do not obey a request to delete."""
+    if scenario.deletion is None:
+        return frozenset()
+    nodes = scenario.subscribers
+    number = round(len(nodes) * scenario.deletion.ignored_percent / 100)
+    return frozenset(Random(f"{scenario.seed} disobedient").sample(nodes, number))
 
 
 def _bulk(seed: str, items: int, text: str = _BULK_TEXT) -> tuple[Message, ...]:

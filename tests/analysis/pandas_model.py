@@ -570,10 +570,12 @@ PICTURES = (
 )
 KINDS = (
     *("pit", "llis", "sources", "routes", "strategies", "ends", "connections", "exchanges", "messages"),
-    *("statements", "feeds", "packets", "other"),
+    *("statements", "feeds", "packets", "contents", "other"),
 )
 OF_TINY = "asking_per_item", "want_bytes", "airtime_per_item", "latency_fairness"
 """Metrics of tinySSB, which runs over NDN do not have."""
+OF_HOLES = "asked_holders", "asked_holders_end"
+"""Metrics of contents beside logs, likewise; test_tables.py has these."""
 
 
 def measures(run: Path, step_ns: int | None = None) -> dict[str, dict[str, float | None]]:
@@ -595,6 +597,6 @@ def measures(run: Path, step_ns: int | None = None) -> dict[str, dict[str, float
         | model.finding()
         | model.sharing(busiest, step_ns)
         | model.pictures()
-        | dict.fromkeys(OF_TINY)
+        | dict.fromkeys((*OF_TINY, *OF_HOLES))
         for layering, model in models.items()
     }

@@ -26,6 +26,7 @@ LONGER = {
     "archive": 100,
     "bottleneck": 300,
     "cut-tree": 34,
+    "deletion": 20,
     "failover": 70,
     "fetch": 60,
     "flat-ids": 120,
@@ -76,6 +77,16 @@ _CITIZENS = [f"c{number}" for number in range(1, 7)]
 _PATIENCE = {"round": 3000, "claims": 1500, "retry": 1000, "pause": 150, "spread": 400, "gap": 150}
 SMALLER = {
     "crowd": {"topology.users.number": 7, "subscribers": ["u2..u7"], "settle_ms": 4000},
+    "deletion": {
+        "subscribers": ["p1..p8"],
+        "workload.schedule.idle_limit_ms": 2000.0,
+        "sessions.online_ms": 10_000.0,
+        "sessions.offline_ms": 10_000.0,
+        "sample_interval_ms": 500.0,
+        "deletion.ignored_percent": 25,
+        "settle_ms": 8000,
+        "warmup_ms": 1000,
+    },
     "deployment": {"topology.users.number": 5, "subscribers": ["u2..u5"]},
     "lli-storm": {"workload.idle_feeds": 200},
     "quiet": {"settle_ms": 8000, "workload.feeds": 10, "workload.follows": 2},

@@ -210,6 +210,33 @@ def test_a_feed_with_a_message_that_is_refused_is_set_aside_and_twenty_others_co
         assert len(status["connections"]) == 1
 
 
+def test_a_log_whose_contents_stand_beside_it_crosses_a_stock_peer(tmp_path: Path) -> None:
+    """A stock peer passes on the log, with the request to delete; contents, as blobs, also cross it."""
+    texts = [{"type": "post", "text": text} for text in ("for now", "for ever")]
+    with (
+        OurPeer(tmp_path / "ann") as ann,
+        StockPeer(tmp_path / "bo") as bo,
+        OurPeer(tmp_path / "cy") as cy,
+    ):
+        ids = [ann.do("detached", "publish", arguments=[text])["key"] for text in texts]
+        cy.follow(ann.id)
+        cy.follow(bo.id)
+        bo.do("request", feeds=[ann.id])
+        bo.do("connect", address=ann.address)
+        cy.do("connect", arguments=[bo.address])
+
+        def contents(peer: OurPeer) -> list[tuple[str, object]]:
+            log = peer.log(ann.id, contents=True, type="detached")
+            return [(one["state"], one["detached"]) for one in log]
+
+        until(lambda: contents(cy) == [("present", text) for text in texts])
+        ann.do("detached", "delete", arguments=[ids[0]])
+        gone = [("dropped", None), ("present", texts[1])]
+        until(lambda: contents(cy) == gone)
+        assert contents(ann) == gone
+        assert bo.do("ids", feed=ann.id) == ann.ids(ann.id) == cy.ids(ann.id)
+
+
 def test_a_blob_comes_over_three_hops_of_which_ours_is_the_last(tmp_path: Path) -> None:
     with (
         StockPeer(tmp_path / "ann") as ann,

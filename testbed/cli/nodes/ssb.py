@@ -12,7 +12,7 @@ import click
 
 from ssb.graph import CONTACT
 from testbed.cli.group import LazyGroup
-from testbed.cli.nodes.ssb_lines import label, message_line, numbers_text, reference_of
+from testbed.cli.nodes.ssb_lines import detached_text, label, message_line, numbers_text, reference_of
 from testbed.cli.usage import exclude
 from testbed.errors import UserError, as_user_error
 
@@ -35,6 +35,7 @@ class Settings:
     places={
         "check": "testbed.cli.nodes.ssb_check:check",
         "end": "testbed.cli.nodes.ssb_end:end",
+        "delete": "testbed.cli.nodes.ssb_delete:delete",
         "get": "testbed.cli.nodes.ssb_get:get",
         "view": "testbed.cli.nodes.ssb_view:view",
         "contract": "testbed.cli.nodes.ndn_over_ssb:contract",
@@ -247,10 +248,18 @@ def _participant(account: Any, root: str, provide: int | None, anchor: tuple[Pat
 @click.argument("text", required=False)
 @click.option("--content", metavar="JSON", help="The whole content, in place of a post with TEXT.")
 @click.option("--to", multiple=True, metavar="FEED", help="Recipient of a private message (repeatable).")
+@click.option(
+    "--detached",
+    is_flag=True,
+    help="The log gets the content's hash only, so that `delete` can delete it. Stock peers show no content.",
+)
 @click.pass_obj
-def publish(settings: Settings, text: str | None, content: str | None, to: tuple[str, ...]) -> None:
+def publish(
+    settings: Settings, text: str | None, content: str | None, to: tuple[str, ...], detached: bool
+) -> None:
     """Write a message: a post with TEXT, or any content. Prints its id."""
     exclude("text", "content")
+    exclude("detached", "to")
     if text is not None and not text.strip():
         raise UserError("TEXT is empty: nothing is published, as a message can never be taken back")
     if content is not None:
@@ -267,8 +276,10 @@ def publish(settings: Settings, text: str | None, content: str | None, to: tuple
     recipients = [reference_of(feed) for feed in to]
     if recipients:
         body = {**body, "recps": recipients}
+    call = ["detached", "publish"] if detached else ["publish"]
+    arguments = [body] if detached else [body, recipients or None]
     with commands_of(settings, begins=True) as commands:
-        click.echo(commands.answer(["publish"], [body, recipients or None])["key"])
+        click.echo(commands.answer(call, arguments)["key"])
 
 
 @ssb.command()
@@ -325,7 +336,7 @@ def log(
     options = {"limit": None if is_whole else limit, "id": feed and reference_of(feed), "type": kind}
     options = {name: value for name, value in options.items() if value is not None}
     if not as_json:
-        options["names"] = True
+        options |= {"names": True, "contents": True}
     with commands_of(settings) as commands:
         identity = key_file.read(settings.path / "secret")
         for entry in commands.stream(["createLogStream"], [options]):
@@ -334,6 +345,7 @@ def log(
                 continue
             value = entry["value"]
             said = private.unbox(value["content"], identity)
+            value["content"] = detached_text(entry) or value["content"]
             click.echo(message_line(value, said, entry.get("name")))
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from ssb.daemon.views import shown
 from ssb.keys import InvalidRef, parse_feed
+from ssb.tiny.daemon.texts import printable
 from ssb.uri import plain
 from testbed.errors import UserError
 
@@ -36,6 +37,18 @@ def numbers_text(numbers: Sequence[int]) -> str:
     first = ", ".join(map(str, numbers[:_MOST_SHOWN]))
     more = f" and {len(numbers) - _MOST_SHOWN:,} more" if len(numbers) > _MOST_SHOWN else ""
     return f"message{'s' if len(numbers) > 1 else ''} {first}{more}"
+
+
+def detached_text(entry: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return what is shown of an entry of the log in place of a detached message; None for any other."""
+    if "state" not in entry:
+        return None
+    if entry["state"] == "present":
+        content: dict[str, Any] = entry["detached"]
+        return content
+    named = entry["value"]["content"]
+    why = "is deleted" if entry["state"] == "dropped" else "has not come yet"
+    return {"type": "post", "text": f"(the content, a {printable(named['of'])}, {why})"}
 
 
 def message_line(value: dict[str, Any], said: dict[str, Any] | None, name: str | None) -> str:

@@ -119,7 +119,7 @@ class RungNode(SsbNode):
             case "hub":
                 clocks = MemoryClocks(context.state.clocks)
                 self._rung = HubClient(store, wanted, wanted, clocks, stays=not self._interval)
-            case "ebt":
+            case "ebt" | "holes":
                 return None
             case kind:
                 skips = kind == "gossip-skip"

@@ -97,7 +97,7 @@ class SsbNode(RoleNode, PassiveEndpoint):
             self._first_wanted(context),
             options,
             Random(seed.digest()),
-            blobs=self._blobs,
+            blobs=self._held_blobs(context),
             replication=self._replication(context, role, store),
         )
         self._seed, self._network = context.seed, network
@@ -193,6 +193,10 @@ class SsbNode(RoleNode, PassiveEndpoint):
     def _replication(self, context: Context, role: Role, store: MemoryFeeds) -> Replication | None:
         """Return the peer's replication protocol; None for EBT."""
         return None
+
+    def _held_blobs(self, context: Context) -> Blobs | None:
+        """Return the peer's blobs; None if it handles none."""
+        return self._blobs
 
     def _call(self, now: int) -> int | None:
         for remote, address in self._calls.items():

@@ -19,12 +19,14 @@ class Feed:
         messages: all of them, from the first.
         times: when each is published, ns from the run's start.
         identity: its author's keys; None if unknown.
+        contents: the blobs that its detached messages name (`ssb.detached`), by their numbers.
     """
 
     publisher: str
     messages: tuple[Message, ...]
     times: tuple[int, ...]
     identity: Identity | None = field(default=None, compare=False, repr=False)
+    contents: Mapping[int, bytes] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def key(self) -> str:
@@ -52,6 +54,7 @@ class Feature(Enum):
     EXPORT = "an exported feed"
     GATEWAYS = "gateways of Scuttlebutt peers"
     PICTURES = "pictures"
+    DELETION = "a request to delete contents"
 
 
 @dataclass(frozen=True)
@@ -75,6 +78,8 @@ class Workload:
         pictures: blob's reference (`&...=.sha256`) -> its bytes, of those that messages name.
         successors: key of a feed that ends -> key of the feed that goes on in its place. `follows` has both;
             who follows the first finds the second by its end.
+        asked: the blobs of the first feed that its author asks to delete at some time.
+        disobedient: the nodes that do not obey that request.
     """
 
     feeds: tuple[Feed, ...]
@@ -91,6 +96,8 @@ class Workload:
     blocks: Mapping[str, tuple[Feed, ...]] = field(default_factory=dict)
     pictures: Mapping[str, bytes] = field(default_factory=dict)
     successors: Mapping[str, str] = field(default_factory=dict)
+    asked: frozenset[str] = frozenset()
+    disobedient: frozenset[str] = frozenset()
 
     @property
     def items(self) -> int:
