@@ -38,9 +38,19 @@ def numbers_text(numbers: Sequence[int]) -> str:
     return f"message{'s' if len(numbers) > 1 else ''} {first}{more}"
 
 
+def when(ms: float, form: str = "%Y-%m-%d %H:%M:%S") -> str:
+    """Return a time, ms since 1970, as a date in UTC; as it is where the calendar has no such day: a
+    timestamp is whatever number its author has signed.
+    """
+    try:
+        return datetime.fromtimestamp(ms / 1000, UTC).strftime(form)
+    except (OverflowError, ValueError, OSError):
+        return f"{ms:g} ms"
+
+
 def message_line(value: dict[str, Any], said: dict[str, Any] | None, name: str | None) -> str:
     """Return a message as a line for people."""
-    when = datetime.fromtimestamp(value["timestamp"] / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    time = when(value["timestamp"])
     content = said if said is not None else value["content"]
     if isinstance(content, str):
         text = "(private, for others)"
@@ -51,4 +61,4 @@ def message_line(value: dict[str, Any], said: dict[str, Any] | None, name: str |
     mark = "  (private)" if said is not None else ""
     who = label(f"{value['author'][:9]}…", {f"{value['author'][:9]}…": name})
     one_line = text.replace("\n", " ")
-    return f"{when}  {who} {value['sequence']:>5}{mark}  {one_line}"
+    return f"{time}  {who} {value['sequence']:>5}{mark}  {one_line}"
