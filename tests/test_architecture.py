@@ -121,7 +121,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "analysis/decode/protocols": DECODED | {"ssb", "ssb_over_ndn.naming", "ndn_over_ssb"},
     "testbed": {"base", "forwarder"},
     **{
-        room: {name.replace("/", ".") for name in below} | NDN | {"analysis", "testbed.errors"}
+        room: {name.replace("/", ".") for name in below}
+        | NDN
+        | {"analysis", "testbed.errors", "testbed.library"}
         for room, below in TESTBED.items()
     },
 }

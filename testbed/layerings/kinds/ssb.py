@@ -22,6 +22,7 @@ from ssb.store.memory import MemoryFeeds
 from ssb.work import WORK
 from testbed.layerings.nodes.node import Context, Parameters, SimpleLayering, StateSize
 from testbed.layerings.nodes.peer_role import Publication, Role, RoleNode, peer_identity
+from testbed.layerings.nodes.titles import title
 from testbed.layerings.nodes.workload import Feature
 from topologies.model import Hop, Topology
 from topologies.routing import Routing, routes
@@ -211,5 +212,5 @@ def held_by(peer: Peer, store: MemoryFeeds, own: Set[str]) -> dict[str, StateSiz
 PEER_FEATURES: Final = frozenset({Feature.MEDIUM, Feature.FOLLOWING, Feature.EXPORT, Feature.GATEWAYS})
 """What layerings of Scuttlebutt peers carry besides feeds."""
 
-SSB: Final = SimpleLayering("SSB: peers with EBT over TCP", SsbParameters, SsbNode, "ssb", PEER_FEATURES)
+SSB: Final = SimpleLayering(title("ssb"), SsbParameters, SsbNode, "ssb", PEER_FEATURES)
 """Layering `ssb`."""

@@ -11,6 +11,7 @@ from ssb.tiny.goset import COMMON, MAX_KEYS
 from testbed.errors import UserError
 from testbed.layerings.kinds.ladder import hub_of
 from testbed.layerings.nodes.node import Context, SimpleLayering
+from testbed.layerings.nodes.titles import title
 from testbed.layerings.nodes.workload import Feed
 from testbed.layerings.tiny.node import TINY_FEATURES, BaseTinyNode, TinyParameters, author_of
 
@@ -79,11 +80,7 @@ class TinyNode(BaseTinyNode):
 
 
 TINY_LAYERINGS = {
-    "tiny": SimpleLayering(
-        "tinySSB: everybody replicates everything", TinyParameters, TinyNode, "tiny", TINY_FEATURES
-    ),
-    "tiny-pub": SimpleLayering(
-        "tinySSB: everything through a pub", PubParameters, TinyNode, "tiny", TINY_FEATURES
-    ),
+    "tiny": SimpleLayering(title("tiny"), TinyParameters, TinyNode, "tiny", TINY_FEATURES),
+    "tiny-pub": SimpleLayering(title("tiny-pub"), PubParameters, TinyNode, "tiny", TINY_FEATURES),
 }
 """The layerings without contracts, by name."""
