@@ -10,8 +10,9 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
+from testbed.library import scenarios
 from testbed.scenario.model import Scenario
-from testbed.scenario.reader import available, load
+from testbed.scenario.reader import load
 
 DOCS = Path(__file__).parent
 
@@ -27,7 +28,7 @@ scenario's network and tells what will happen in it. A picture shows two parts o
 def document() -> str:
     """Return the page."""
     groups: dict[str, list[Scenario]] = defaultdict(list)
-    for name in available():
+    for name in scenarios():
         scenario = load(name)
         groups[scenario.group].append(scenario)
     return "\n".join([_HEAD, *_parts(groups)])

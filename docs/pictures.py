@@ -16,7 +16,8 @@ from pathlib import Path
 
 from PIL import Image
 
-from testbed.scenario.reader import available, load
+from testbed.library import scenarios
+from testbed.scenario.reader import load
 
 DOCS = Path(__file__).parent
 WIDTH = 1150
@@ -58,7 +59,7 @@ def main(names: Sequence[str]) -> None:
             _feednet("analyze", *captures, "--out", f"{home}/captures")
             for name, (page, headings, height) in PICTURES.items():
                 draw(home / page, headings, (WIDTH, height, 1), DOCS / name)
-        for name in names or available():
+        for name in names or scenarios():
             _feednet("run", name, "--net", "emulated", "--out", f"{home}/{name}")
             width = max(_PAGE, _LABELS + _LAYERING * len(load(name).layerings))
             size = (width, 900 + 2 * width // 3, _THUMBNAIL / width)

@@ -22,7 +22,8 @@ def layered(place: str, *rooms: str) -> dict[str, set[str]]:
 
 
 NDN = {"feednet", "base", "forwarder", "ssb", "ssb_over_ndn", "ndn_over_ssb", "captures", "topologies"}
-DECODED = {"base", "captures", "forwarder.wire", "topologies.link", "topologies.radio"}
+DECODED = {"base", "captures", "forwarder.wire"}
+DECODED |= {f"topologies.{each}" for each in ("link", "radio", "ranges")}
 DECODED |= {"analysis.errors", "analysis.files", "analysis.packet_schema"}
 ANALYSIS = layered(
     "analysis",
@@ -130,7 +131,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "analysis/decode/protocols": DECODED | {"ssb", "ssb_over_ndn.naming", "ndn_over_ssb"},
     "testbed": {"base", "forwarder"},
     **{
-        room: {name.replace("/", ".") for name in below} | NDN | {"analysis", "testbed.errors"}
+        room: {name.replace("/", ".") for name in below}
+        | NDN
+        | {"analysis", "testbed.errors", "testbed.library"}
         for room, below in TESTBED.items()
     },
 }

@@ -26,7 +26,7 @@ from forwarder.daemon.daemon import Daemon
 from forwarder.daemon.plan import prepare
 from testbed.cli.main import feednet
 from testbed.layerings.registry import LAYERINGS
-from testbed.scenario.reader import BUILT_IN
+from testbed.library import scenarios
 from testbed.templates.layering import layering
 
 Block = tuple[str, str]
@@ -138,11 +138,11 @@ def test_every_block_is_run() -> None:
 @pytest.mark.parametrize("part", PARTS, ids=" ".join)
 def test_a_part_of_a_scenario_runs(part: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    shutil.copyfile(BUILT_IN / "mobile.csv", "walk.csv")
+    shutil.copyfile(scenarios()["mobile"].with_suffix(".csv"), "walk.csv")
     name, more = PARTS[part]
     keys = tomllib.loads(block(part))
     whole = merged(more, keys)
-    there = tomllib.loads((BUILT_IN / f"{name}.toml").read_text(encoding="utf-8"))["topology"]
+    there = tomllib.loads(scenarios()[name].read_text(encoding="utf-8"))["topology"]
     network = whole.pop("topology", there)
     if not {"generator", "library", "links"} & network.keys():
         network = merged(there, network)

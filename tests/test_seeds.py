@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from test_documents import ROOT, command_of
 
-from testbed.scenario.reader import available
+from testbed.library import scenarios
 
 
 def generator():  # type: ignore[no-untyped-def]
@@ -47,7 +47,7 @@ def is_command(line: str) -> bool:
         return re.fullmatch(r"tests/[\w/]+\.py", line) is not None and (ROOT / line).is_file()
     if words[:2] == ["python", "-m"]:
         return importlib.util.find_spec(words[2]) is not None
-    if words[0] != "feednet" or (words[1] == "run" and words[2] not in available()):
+    if words[0] != "feednet" or (words[1] == "run" and words[2] not in scenarios()):
         return False
     command_of(words[1]).make_context(words[1], words[2:])
     return True

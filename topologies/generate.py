@@ -8,7 +8,7 @@ parameters, `link`, are those of topologies.link.LinkParameters. All random choi
 
 import inspect
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from random import Random
 from types import MappingProxyType
 from typing import Any
@@ -219,6 +219,13 @@ def arguments(name: str) -> dict[str, inspect.Parameter]:
     """Return the arguments of a generator, by name, without the links' parameters."""
     parameters = inspect.signature(GENERATORS[name]).parameters
     return {key: each for key, each in parameters.items() if each.kind is not each.VAR_KEYWORD}
+
+
+def rows() -> Iterator[tuple[str, str, str]]:
+    """Yield each generator for people: its name, its numbers, and its topology."""
+    for name, generator in GENERATORS.items():
+        first = (generator.__doc__ or "").strip().split("\n\n")[0]
+        yield name, ", ".join(arguments(name)), " ".join(first.split())
 
 
 def _numbered(nodes: int, pairs: Iterable[tuple[int, int]], link: Mapping[str, Any]) -> Topology:

@@ -96,8 +96,9 @@ def held_totals(name: str, summary: pa.Table) -> Totals:
         network = next((row for row in rows if row["node"] == ALL), {})
         totals[layering] = {}
         for what in HELD:
+            known = [mean for row in nodes if (mean := row[f"mean_{what}"]) is not None]
             totals[layering] |= {
-                f"{name}_{what}_mean": _mean([row[f"mean_{what}"] for row in nodes]),
+                f"{name}_{what}_mean": _mean(known),
                 f"{name}_{what}_peak": _most([row[f"peak_{what}"] for row in nodes]),
                 f"{name}_{what}_network": network.get(f"mean_{what}"),
                 f"{name}_{what}_network_peak": network.get(f"peak_{what}"),
@@ -110,7 +111,8 @@ def kind_totals(kinds: pa.Table) -> Totals:
     analysis.metrics.run.state.KINDS.
     """
     totals: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
-    for row in kinds.filter(pc.greater(kinds["peak_bytes"], 0)).to_pylist():
+    held = pc.and_(pc.greater(kinds["peak_bytes"], 0), pc.is_valid(kinds["mean_bytes"]))
+    for row in kinds.filter(held).to_pylist():
         kind = row["kind"] if row["kind"] in STATE_KINDS else OTHER
         totals[row["layering"]][f"state_bytes_{kind}"] += row["mean_bytes"]
     return totals

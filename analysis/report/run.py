@@ -7,7 +7,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from analysis.columns.samples import TAILS
-from analysis.columns.values import ALL, OUTCOMES
+from analysis.columns.values import ALL, HELD, OUTCOMES
 from analysis.decode.protocols.registry import framed
 from analysis.files import Rows
 from analysis.metrics.aggregates import ratio
@@ -36,6 +36,9 @@ _PACKETS = {"interest": "Interests", "data": "Data"}
 
 MOST_RATIOS = 3
 """Maximum number of layerings with ratios in the table."""
+
+
+_SAMPLED = {f"state_{what}_{mean}" for what in HELD for mean in ("mean", "network")}
 
 
 class Cell(NamedTuple):
@@ -318,6 +321,8 @@ def _why(
     is_known = values[metric.key, layering] is not None
     if quantile in TAILS and not is_known and values.get((f"{prefix}_p50", layering)) is not None:
         return f"too few samples for a {quantile[1:]}th percentile"
+    if metric.key in _SAMPLED and not is_known and values["state_bytes_peak", layering] is not None:
+        return "no sample in the averaging interval: take a shorter sample_interval_ms"
     return left_out.get(layering, "") if is_time(metric) and is_known else ""
 
 

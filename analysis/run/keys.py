@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from topologies.link import LINK_PARAMETERS
 from topologies.radio import RADIO_PARAMETERS
+from topologies.ranges import contract_ranges
 
 NET = "net"
 VERSION = "feednet"
@@ -246,7 +247,7 @@ def value_words(key: str, value: Any) -> str:
     if isinstance(value, int | float):
         return str(value).removesuffix(".0")
     if isinstance(value, list) and all(isinstance(item, str) for item in value):
-        text = ", ".join(value) or "none"
+        text = ", ".join(contract_ranges(value)) or "none"
     else:
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return text if len(text) <= _LONGEST else f"{text[:12]}\N{HORIZONTAL ELLIPSIS}{text[13 - _LONGEST :]}"

@@ -11,10 +11,9 @@ from click.shell_completion import CompletionItem, get_completion_class
 
 from forwarder.strategies import STRATEGIES
 from testbed.layerings.registry import LAYERINGS
+from testbed.library import scenarios, studies
 from testbed.scenario import reference
 from testbed.scenario.overrides import SHORT_KEYS
-from testbed.scenario.reader import available
-from testbed.study.spec import available as studies
 from topologies.library import networks
 
 VARIABLE = "_FEEDNET_COMPLETE"
@@ -38,7 +37,7 @@ def completion(shell: str) -> None:
 
 def scenario(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete the name of a scenario, else a file."""
-    return _starting(available(), incomplete, or_file=True)
+    return _starting(scenarios(), incomplete, or_file=True)
 
 
 def study(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -49,7 +48,7 @@ def study(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[C
 def anything(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete what `feednet describe` explains: a scenario, a layering, a table or a key, else a file."""
     headings = [table.heading.strip("[]") for table in reference.tables() if table.heading]
-    return _starting([*available(), *LAYERINGS, *headings, *reference.entries()], incomplete, or_file=True)
+    return _starting([*scenarios(), *LAYERINGS, *headings, *reference.entries()], incomplete, or_file=True)
 
 
 def layering(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:

@@ -7,9 +7,13 @@ and a callable without arguments that returns a testbed.layerings.nodes.node.Lay
 from functools import partial
 from importlib import import_module
 from importlib.metadata import EntryPoint
+from typing import TYPE_CHECKING
 
 from base.plugins import Registry, lacking
-from testbed.layerings.nodes.node import Layering
+from testbed.layerings.nodes.titles import TITLES
+
+if TYPE_CHECKING:
+    from testbed.layerings.nodes.node import Layering
 
 _PARTS = ("title", "parameters", "protocol", "carries", "build")
 
@@ -37,20 +41,30 @@ _OWN = {
 """A layering's place: a module of this package, and the name there of the layering, or of a table with it."""
 
 
-def _own(name: str, place: str) -> Layering:
+def _own(name: str, place: str) -> "Layering":
     module, _, variable = place.partition(":")
     found = getattr(import_module(f"testbed.layerings.{module}"), variable)
     layering: Layering = found[name] if isinstance(found, dict) else found
     return layering
 
 
-def _load(point: EntryPoint) -> Layering:
+def _load(point: EntryPoint) -> "Layering":
     layering: Layering = point.load()()
     lacking("layering", point, layering, _PARTS)
     return layering
 
 
-LAYERINGS: Registry[Layering] = Registry(
+LAYERINGS: "Registry[Layering]" = Registry(
     "layering", {name: partial(_own, name, place) for name, place in _OWN.items()}, _load
 )
 """Layerings by name, in the order in which they are listed."""
+
+
+def titles() -> dict[str, dict[str, str]]:
+    """Return the titles of all layerings by protocol and name. Of feednet's own none is imported."""
+    found = {protocol: dict(of) for protocol, of in TITLES.items()}
+    for name in LAYERINGS:
+        if name not in _OWN:
+            layering = LAYERINGS[name]
+            found.setdefault(layering.protocol, {})[name] = layering.title
+    return found

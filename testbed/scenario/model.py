@@ -17,6 +17,7 @@ from testbed.errors import suggestion
 from testbed.layerings.nodes.ndn_node import choose_strategies
 from testbed.layerings.nodes.node import SSB_SERVER, Parameters
 from testbed.layerings.registry import LAYERINGS
+from testbed.library import OTHER
 from testbed.scenario.question import QuestionSpec
 from testbed.scenario.sections import (
     DAY_MS,
@@ -44,9 +45,6 @@ from topologies.ranges import expand_ranges
 
 MOST_SEED = 2**63 - 1
 """What a column of a table holds."""
-
-OTHER = "others"
-"""The group of scenarios that name none."""
 
 
 class Scenario(Section):

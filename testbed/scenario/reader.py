@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from forwarder.toml_file import parse_toml, problem_of
 from testbed.errors import UserError, shown, suggestion
+from testbed.library import scenarios
 from testbed.scenario.model import Scenario
 from testbed.scenario.overrides import (
     SHORT_KEYS,
@@ -25,16 +26,10 @@ from testbed.scenario.rules import complete
 from testbed.scenario.sections import table_keys, tables_in
 from topologies.model import TopologyError
 
-BUILT_IN = Path(__file__).parent / "files"
 STARTING_FILE = Path(__file__).with_name("starting_file.toml")
 """A scenario with a comment at every line, for `feednet new scenario`."""
 
 _NO_OPTIONS = ScenarioOptions()
-
-
-def available() -> dict[str, Path]:
-    """Return the scenarios that come with feednet, by name."""
-    return {path.stem: path for path in sorted(BUILT_IN.glob("*.toml"))}
 
 
 def first_comment(text: bytes) -> str:
@@ -47,7 +42,7 @@ def read(name_or_path: str) -> tuple[dict[str, Any], Path]:
     """Read a scenario's file by name or path; return its table, with resolved paths, and its location. Raises
     UserError.
     """
-    built_in = available()
+    built_in = scenarios()
     path = built_in.get(name_or_path, Path(name_or_path))
     try:
         text = path.read_bytes()

@@ -22,9 +22,10 @@ from pydantic import BaseModel
 from analysis.metrics.catalogue import METRICS
 from analysis.run.keys import words
 from testbed.layerings.registry import LAYERINGS
+from testbed.library import scenarios
 from testbed.scenario.model import Scenario
-from testbed.scenario.reader import available
 from testbed.scenario.sections import Section, table_keys, tables_in
+from topologies import generate as generators
 from topologies.generate import GENERATORS, arguments
 from topologies.link import LinkParameters
 from topologies.parameter import declared
@@ -97,7 +98,7 @@ def entries() -> dict[str, Entry]:
 def users() -> dict[str, list[str]]:
     """Return the library's scenarios with each key, by key."""
     found: dict[str, list[str]] = {}
-    for name, path in available().items():
+    for name, path in scenarios().items():
         told = tomllib.loads(path.read_text(encoding="utf-8"))
         for key in dict.fromkeys(_keys_of(told, ())):
             found.setdefault(key, []).append(name)
@@ -243,13 +244,6 @@ def _paragraph(text: str | None) -> str:
     return " ".join((text or "").split())
 
 
-def generator_rows() -> Iterator[tuple[str, str, str]]:
-    """Yield each generator: its name, its numbers, and its topology."""
-    for name, generator in GENERATORS.items():
-        first = (generator.__doc__ or "").strip().split("\n\n")[0]
-        yield name, ", ".join(arguments(name)), " ".join(first.split())
-
-
 def _markdown() -> Iterator[str]:
     yield _HEAD
     yield "| node | role |\n|---|---|"
@@ -262,7 +256,7 @@ def _markdown() -> Iterator[str]:
         yield from _rows(table.entries)
     yield "## Generators\n"
     yield "| generator | numbers | network |\n|---|---|---|"
-    for name, numbers, says in generator_rows():
+    for name, numbers, says in generators.rows():
         yield f"| `{name}` | {numbers} | {_cell(says)} |"
     yield "\n## Metrics\n"
     yield "The comparison of a run has these, and `[question]` names some of them.\n"
@@ -288,7 +282,7 @@ def _rows(rows: Iterable[Entry]) -> Iterator[str]:
 def used_by(key: str) -> str:
     """Return the library's scenarios with a key in words: all, none, some, or some and how many more."""
     found = users().get(key, [])
-    if len(found) == len(available()):
+    if len(found) == len(scenarios()):
         return "all"
     more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
     return ", ".join(found[:_SHOWN]) + more

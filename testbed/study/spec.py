@@ -15,10 +15,9 @@ from analysis.metrics.catalogue import BY_KEY
 from forwarder.toml_file import first_problem, read_toml
 from testbed.errors import UserError, shown, suggestion
 from testbed.layerings.registry import LAYERINGS
+from testbed.library import studies
 from testbed.scenario.sections import Section
 from testbed.study.models import MODELS
-
-BUILT_IN = Path(__file__).parent / "files"
 
 ENOUGH = 20
 """Seeds for a verdict; with fewer, `why` says why."""
@@ -277,21 +276,16 @@ class StudySpec(Section):
         ]
 
 
-def available() -> dict[str, Path]:
-    """Return the studies that come with feednet, by name."""
-    return {path.stem: path for path in sorted(BUILT_IN.glob("*.toml"))}
-
-
 def load(name_or_path: str) -> tuple[StudySpec, Path]:
     """Read a study by name or path; return it and its location. Raises UserError."""
-    path = available().get(name_or_path, Path(name_or_path))
+    path = studies().get(name_or_path, Path(name_or_path))
     try:
         return StudySpec.model_validate(read_toml(path)), path
     except ValidationError as error:
         raise UserError(f"{path}: {first_problem(error)}") from error
     except ValueError as error:
         if not path.exists():
-            there = suggestion(shown(name_or_path), available())
+            there = suggestion(shown(name_or_path), studies())
             raise UserError(
                 f"{shown(name_or_path)}: no such study; {there}; or give a .toml file's path"
             ) from error

@@ -313,6 +313,9 @@ class Model:
             of = [mean_and_peak(table, 1, *self.publishing) for table in tables.values()]
             is_there = any(peak for _, peak in of)
             result[f"state_bytes_{kind}"] = sum(mean for mean, _ in of) / len(nodes) if is_there else None
+        begun, ended = self.publishing
+        if not any(begun <= time < ended for time in said["time"]):
+            result |= {name: None for name in result if not name.endswith("peak")}
         return result
 
     def lives(self) -> dict[str, Any]:

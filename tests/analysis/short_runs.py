@@ -18,8 +18,9 @@ from analysis.run.context import Case
 from analysis.run.manifest import Run
 from testbed.experiment import run as running
 from testbed.experiment.platform import EMULATED
+from testbed.library import scenarios
 from testbed.scenario import workload
-from testbed.scenario.reader import available, load
+from testbed.scenario.reader import load
 
 ITEMS = 12
 LONGER = {
@@ -243,7 +244,7 @@ def as_if_measured_today(run: Run, directory: Path) -> Run:
 def shipped(directory: Path) -> dict[str, Run]:
     """Run every shipped scenario."""
     runs = {}
-    for name in available():
+    for name in scenarios():
         wanted = tuple(x for x in load(name).layerings if name == LOSSY or x not in REPAIRS)
         wanted = ONLY.get(name, wanted)
         items, changes = LONGER.get(name, ITEMS), SMALLER.get(name)

@@ -830,16 +830,16 @@ def test_many_alike_nodes_are_drawn_as_one_with_the_mean_of_their_links():
     }
     made = made_manifest(topology=topology)
     drawing = draw(made)
-    assert {node.name for node in drawing.nodes} == {"isp", "odd", "c1 … c20 (20)"}
+    assert {node.name for node in drawing.nodes} == {"isp", "odd", "c1..c20 (20)"}
     assert drawing.height < 150
     one = {"layering": "poll", "sender": "isp", "slice": 0, "kind": "data", "lost": 0}
     load = [one | {"receiver": name, "packets": 3, "bytes": 100} for name in (*clients[:10], "odd")]
     told = loads(drawing, load, [], made)
     at = {link["to"]: place for place, link in enumerate(told["links"]) if link["from"] == "isp"}
     poll = told["layerings"]["poll"]
-    assert [poll["bytes"][at[name]] for name in ("odd", "c1 … c20 (20)")] == [[100], [50]]
-    assert poll["packets"][at["c1 … c20 (20)"]] == [1.5]
-    assert [told["links"][at[name]]["of"] for name in ("odd", "c1 … c20 (20)")] == [1, 20]
+    assert [poll["bytes"][at[name]] for name in ("odd", "c1..c20 (20)")] == [[100], [50]]
+    assert poll["packets"][at["c1..c20 (20)"]] == [1.5]
+    assert [told["links"][at[name]]["of"] for name in ("odd", "c1..c20 (20)")] == [1, 20]
 
 
 def test_the_fork_is_shown_by_subscriber_with_the_time_of_its_proof():

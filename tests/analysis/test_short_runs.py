@@ -24,14 +24,15 @@ from short_runs import HARD, Measured, comparison_text, measured
 from analysis.metrics.catalogue import METRICS
 from analysis.run.manifest import Run
 from testbed.layerings.registry import LAYERINGS
-from testbed.scenario.reader import available, load
+from testbed.library import scenarios
+from testbed.scenario.reader import load
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 RUNS = [
     name
-    for name in (*available(), *HARD)
-    if (name not in available() or {LAYERINGS[each].protocol for each in load(name).layerings} == {"ndn"})
+    for name in (*scenarios(), *HARD)
+    if (name not in scenarios() or {LAYERINGS[each].protocol for each in load(name).layerings} == {"ndn"})
     and name not in ("testbed-pubsub", "deployment")
 ]
 """Those over NDN alone: the model reads no TCP, whose metrics test_over_tcp.py has. Of forty sites it takes
@@ -122,7 +123,7 @@ def text(short: Measured, name: str) -> str:
     return f"{manifest.title}\n{what}\n\n{comparison_text(short.of(name), manifest.layerings)}"
 
 
-@pytest.mark.parametrize("name", available())
+@pytest.mark.parametrize("name", scenarios())
 def test_the_comparison_is_as_it_was(short_runs, name):
     path = SNAPSHOTS / f"{name}.txt"
     assert path.is_file(), f"no snapshot of {name}: run python {Path(__file__).name}"
@@ -130,12 +131,12 @@ def test_the_comparison_is_as_it_was(short_runs, name):
 
 
 def test_every_snapshot_is_of_a_scenario():
-    assert {path.stem for path in SNAPSHOTS.glob("*.txt")} <= set(available())
+    assert {path.stem for path in SNAPSHOTS.glob("*.txt")} <= set(scenarios())
 
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as scratch:
         fresh = measured(Path(scratch))
-        for scenario_name in available():
+        for scenario_name in scenarios():
             (SNAPSHOTS / f"{scenario_name}.txt").write_text(text(fresh, scenario_name), encoding="utf-8")
             print(SNAPSHOTS / f"{scenario_name}.txt", file=sys.stderr)

@@ -3,11 +3,13 @@
 import json
 from types import SimpleNamespace
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.errors import AnalysisError
+from analysis.metrics.aggregates import held_totals, kind_totals
 from analysis.metrics.run.state import SAMPLES, held_levels, read_samples
 from analysis.run.context import Span
 from testbed.layerings.nodes.node import StateSize, sample
@@ -51,15 +53,30 @@ def test_against_a_model_that_looks_at_every_moment(tmp_path_factory, samples):
     found = held_levels(read_samples(cases), {"x": SPAN}, {"x": OVER}, 10)
     nodes = sorted({node for _, node, _ in samples})
     summary = {row["node"]: row for row in found["summary"]}
+    is_sampled = any(20 <= time < 80 for time, _, _ in samples)
     assert [*summary] == [*nodes, "*"]
     for place, what in enumerate(("entries", "bytes")):
         every = {node: [at(samples, node, time, place) for time in range(100)] for node in nodes}
         every["*"] = [sum(values) for values in zip(*every.values(), strict=True)]
         for node, values in every.items():
-            assert summary[node][f"mean_{what}"] == pytest.approx(sum(values[20:80]) / 60)
+            mean = pytest.approx(sum(values[20:80]) / 60) if is_sampled else None
+            assert summary[node][f"mean_{what}"] == mean
             assert summary[node][f"peak_{what}"] == max(values)
-        means = sum(summary[node][f"mean_{what}"] for node in nodes) / len(nodes)
-        assert sum(row[f"mean_{what}"] for row in found["kinds"]) == pytest.approx(means)
+        if is_sampled:
+            means = sum(summary[node][f"mean_{what}"] for node in nodes) / len(nodes)
+            assert sum(row[f"mean_{what}"] for row in found["kinds"]) == pytest.approx(means)
+        else:
+            assert {row[f"mean_{what}"] for row in found["kinds"]} == {None}
+
+
+def test_a_mean_is_unknown_where_no_sample_falls_into_its_interval(tmp_path):
+    early, late = told(0, "a", k=(0, 0)), told(90, "a", k=(2, 40))
+    for rows, mean in (((early, late), None), ((early, told(50, "a", k=(1, 10)), late), 5)):
+        found = held_levels(read_samples(case(tmp_path / "c", *rows)), {"x": SPAN}, {"x": OVER}, 10)
+        totals = held_totals("state", pa.Table.from_pylist(found["summary"]))["x"]
+        assert totals["state_bytes_mean"] == totals["state_bytes_network"] == mean
+        assert totals["state_bytes_peak"] == 40
+        assert bool(kind_totals(pa.Table.from_pylist(found["kinds"]))) == (mean is not None)
 
 
 def test_kinds_are_read_one_by_one(tmp_path):

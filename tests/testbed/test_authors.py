@@ -20,8 +20,9 @@ from testbed.experiment import outlook
 from testbed.experiment import run as running
 from testbed.experiment.platform import EMULATED
 from testbed.layerings.registry import LAYERINGS
+from testbed.library import scenarios
 from testbed.scenario import workload
-from testbed.scenario.reader import available, load
+from testbed.scenario.reader import load
 
 
 def completed(*words: str, shell: str = "bash") -> list[str]:
@@ -197,7 +198,7 @@ def test_what_is_expected_is_near_what_comes(tmp_path: Path) -> None:
 
 def test_every_layering_of_the_library_has_figures_and_another_one_those_of_its_like() -> None:
     known = outlook.figures()["layerings"]
-    assert {*known} == {layering for name in available() for layering in load(name).layerings}
+    assert {*known} == {layering for name in scenarios() for layering in load(name).layerings}
     assert {*known} <= {*LAYERINGS}
     size = outlook.Size(1000, 10, 100)
     costs = {"costs": outlook.figures()["costs"], "layerings": {"lli": known["lli"], "poll": known["poll"]}}

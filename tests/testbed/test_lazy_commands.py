@@ -45,7 +45,8 @@ def test_what_is_no_command_is_refused() -> None:
     "words", ["--help", "list", "model --help", "forward --help", "ssb --help", "status --help"]
 )
 def test_a_command_does_not_wait_for_the_others(words: str) -> None:
-    heavy = "numpy", "scipy", "pyarrow", "networkx", "mininet", "scapy", "pyspark"
+    heavy = ["numpy", "scipy", "pyarrow", "networkx", "mininet", "scapy", "pyspark"]
+    heavy += ["pydantic", "testbed.layerings.nodes.node"] if words in ("list", "--help") else []
     program = (
         "import sys; from testbed.cli.main import feednet;"
         f"feednet.main({words.split()!r}, standalone_mode=False);"

@@ -14,10 +14,11 @@ from testbed.cli.main import feednet
 from testbed.layerings.kinds.ladder import RUNGS
 from testbed.layerings.kinds.ndn import NDN_LAYERINGS
 from testbed.layerings.kinds.social import SOCIAL_LAYERINGS
-from testbed.layerings.registry import LAYERINGS
+from testbed.layerings.registry import LAYERINGS, titles
 from testbed.layerings.tiny.common_set import TINY_LAYERINGS
+from testbed.library import scenarios
 from testbed.scenario.model import Scenario
-from testbed.scenario.reader import available, load
+from testbed.scenario.reader import load
 from testbed.scenario.reference import entries, looked_up, meanings, tables, used_by, users
 
 ROOT = Path(__file__).parents[2]
@@ -71,15 +72,21 @@ def test_a_key_is_found_by_its_path_its_table_or_its_end() -> None:
 
 def test_the_list_groups_every_scenario() -> None:
     text = said("list")
-    for name in available():
+    for name in scenarios():
         assert re.search(rf"^  {name} +{re.escape(load(name).title)}$", text, re.MULTILINE)
     groups = json.loads(said("list", "--json"))["groups"]
-    assert {*groups} == {*available()}
+    assert {*groups} == {*scenarios()}
     for group in {*groups.values()}:
         assert f"scenarios: {group}\n" in text
 
 
-@pytest.mark.parametrize("name", available())
+def test_the_titles_are_those_of_the_layerings() -> None:
+    """The list takes them without the layerings."""
+    listed = [(name, protocol, title) for protocol, of in titles().items() for name, title in of.items()]
+    assert sorted(listed) == sorted((name, each.protocol, each.title) for name, each in LAYERINGS.items())
+
+
+@pytest.mark.parametrize("name", scenarios())
 def test_a_scenario_is_explained(name: str) -> None:
     scenario = load(name)
     assert scenario.about, "a scenario begins with a comment that says what to look at"

@@ -23,7 +23,8 @@ from ssb.transport.secure_stream import CLIENT_SECRET, SERVER_SECRET
 from testbed.experiment.mininet_run import RunError, _Nodes, _Process
 from testbed.hosts.host_process import Report
 from testbed.layerings.nodes.node import AppState
-from testbed.scenario.reader import BUILT_IN, load
+from testbed.library import scenarios
+from testbed.scenario.reader import load
 from topologies.mininet import sandbox
 
 pytestmark = [
@@ -34,7 +35,7 @@ pytestmark = [
 
 # On a busy machine the last items need longer than the usual settling time.
 SETTLE = "settle_ms = 10000\n"
-FANOUT = SETTLE + (BUILT_IN / "fanout.toml").read_text(encoding="utf-8")
+FANOUT = SETTLE + scenarios()["fanout"].read_text(encoding="utf-8")
 
 
 def feednet(

@@ -137,7 +137,7 @@ def test_nothing_is_overwritten(kind: str, tmp_path: Path, monkeypatch: pytest.M
         (
             "metrics",
             "delivered = own:Asf",
-            "list",
+            "describe metrics",
             "metric delivered of .*: feednet has a metric of that name",
         ),
         (

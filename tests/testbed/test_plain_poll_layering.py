@@ -16,7 +16,8 @@ from captures.formats.pcapng import Direction
 from testbed.errors import UserError
 from testbed.experiment.emulated_run import Emulation
 from testbed.layerings.nodes.node import StateSize
-from testbed.scenario.reader import available, load
+from testbed.library import scenarios
+from testbed.scenario.reader import load
 
 pytestmark = pytest.mark.usefixtures("plain_poll")
 LINE = {"generator": "line", "length": 3, "link": {"delay_ms": 5.0}}
@@ -123,7 +124,7 @@ def test_a_poll_under_way_is_state_at_both_ends_and_nowhere_else() -> None:
 @pytest.mark.parametrize("name", ["fork", "archive", "bottleneck", "slow-consumer"])
 def test_a_scenario_that_it_cannot_carry_is_refused(name: str) -> None:
     with pytest.raises(UserError, match=r"^--layering plain-poll: plain-poll cannot carry "):
-        load(str(available()[name]), layerings=("plain-poll",))
+        load(str(scenarios()[name]), layerings=("plain-poll",))
 
 
 def test_a_publisher_that_starts_anew_amid_an_answer_is_polled_again() -> None:

@@ -9,7 +9,8 @@ from click.testing import CliRunner
 from analysis.metrics.catalogue import MATTERS, METRICS
 from testbed.cli.main import feednet
 from testbed.errors import UserError
-from testbed.scenario.reader import STARTING_FILE, available, load
+from testbed.library import scenarios
+from testbed.scenario.reader import STARTING_FILE, load
 
 HEAD = """
 title = "A line"
@@ -30,7 +31,7 @@ def write(directory: Path, question: str) -> str:
     return str(path)
 
 
-@pytest.mark.parametrize("name", [*available(), str(STARTING_FILE)])
+@pytest.mark.parametrize("name", [*scenarios(), str(STARTING_FILE)])
 def test_every_scenario_asks_a_question(name: str) -> None:
     question = load(name).question
     assert question is not None

@@ -12,9 +12,10 @@ from testbed.cli.main import feednet
 from testbed.errors import UserError
 from testbed.experiment import run as running
 from testbed.experiment.platform import EMULATED
+from testbed.library import scenarios
 from testbed.scenario import workload
 from testbed.scenario.model import Scenario
-from testbed.scenario.reader import available, load
+from testbed.scenario.reader import load
 
 GOOD = """
 title = "A line"
@@ -34,7 +35,7 @@ def write(directory: Path, text: str) -> str:
 
 
 def test_every_scenario_that_comes_with_feednet_is_sound() -> None:
-    for name in available():
+    for name in scenarios():
         assert load(name).name == name
 
 
@@ -324,7 +325,7 @@ def test_a_bad_range_is_one_line(tmp_path: Path, old: str, new: str, message: st
 
 
 def test_a_scenario_survives_being_written_down(tmp_path: Path) -> None:
-    for name in available():
+    for name in scenarios():
         whole = load(name)
         again = Scenario.model_validate_json(json.dumps(whole.model_dump(mode="json", by_alias=True)))
         assert again == whole

@@ -8,9 +8,10 @@ from simulation import Result, item_in, simulate
 
 from base.units import SECOND
 from testbed.layerings.kinds.ndn import NDN_LAYERINGS as LAYERINGS
+from testbed.library import scenarios
 from testbed.scenario import workload
 from testbed.scenario.model import Scenario
-from testbed.scenario.reader import available, load
+from testbed.scenario.reader import load
 from testbed.scenario.sections import Change
 from testbed.scenario.timeline import Timeline, expected
 
@@ -76,7 +77,7 @@ def items_on(result: Result, interface: str) -> int:
 
 
 def test_there_are_the_scenarios_of_the_papers() -> None:
-    assert set(available()) == {
+    assert set(scenarios()) == {
         "archive",
         "bottleneck",
         "bulk",
@@ -122,12 +123,12 @@ def test_there_are_the_scenarios_of_the_papers() -> None:
     }
 
 
-@pytest.mark.parametrize("name", available())
+@pytest.mark.parametrize("name", scenarios())
 def test_each_compares_all_layerings_over_ndn_in_bearable_time(name: str) -> None:
     wanted = load(name)
     every = tuple(x for x in LAYERINGS if x != "sync-log" or name in WITH_SYNC_LOG)
     assert wanted.layerings == FEW.get(name, every)
-    assert available()[name].read_text().startswith("# ")
+    assert scenarios()[name].read_text().startswith("# ")
     assert "\n\n" not in wanted.title
     timeline = Timeline.of(wanted, workload.load(wanted), 0)
     is_radio = any(medium.radio for medium in wanted.network.media)  # 5 kbit/s for all

@@ -10,7 +10,8 @@ from simulation import load_of, scenario
 
 from base.units import MS
 from testbed.errors import UserError
-from testbed.scenario.reader import BUILT_IN, load
+from testbed.library import scenarios
+from testbed.scenario.reader import load
 from testbed.scenario.sessions import session_changes
 from testbed.scenario.timeline import Timeline
 
@@ -131,7 +132,7 @@ def test_a_zone_sleeps_together_and_zones_one_after_the_other() -> None:
 
 
 def test_a_night_that_is_no_share_of_a_day_is_refused(tmp_path: Path) -> None:
-    text = (BUILT_IN / "intermittent.toml").read_text()
+    text = scenarios()["intermittent"].read_text()
     for before, after, said in (
         ("day_ms = 9000.0\n", "", "zones belongs to day_ms"),
         ("night = 0.5", "night = 1.0", "must be at most 0.99"),

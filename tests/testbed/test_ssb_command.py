@@ -13,6 +13,7 @@ from click.testing import CliRunner
 
 from ssb.daemon.account import Account
 from ssb.keys import Identity
+from ssb.message import Message
 from ssb.transport.address import Invite, PeerAddress
 from testbed.cli.main import feednet
 from testbed.errors import UserError
@@ -299,3 +300,20 @@ def test_a_mistake_ends_no_feed(tmp_path: Path, words: tuple[str, ...], reason: 
     done = CliRunner().invoke(feednet, ["ssb", "--path", str(tmp_path), "end", *given])
     assert reason in f"{done.exception} {done.output}"
     assert (status(tmp_path)["own"], status(tmp_path)["ended"]) == (1, {})
+
+
+@pytest.mark.parametrize("time", [1e17, -1e17, 1e300])
+def test_a_time_beyond_the_calendar_is_shown_as_it_is(tmp_path: Path, time: float) -> None:
+    """A peer signs whatever number it likes."""
+    ssb(tmp_path / "ann", "publish", "own")
+    strange = Message.create(OTHER, None, {"type": "post", "text": "far"}, time)
+    answer = {"type": "post", "text": "on", "root": strange.id, "branch": strange.id}
+    lines = [
+        json.dumps({"key": each.id, "value": json.loads(each.text)}) + "\n"
+        for each in (strange, Message.create(OTHER, strange, answer, time))
+    ]
+    (tmp_path / "far.jsonl").write_text("".join(lines))
+    ssb(tmp_path / "ann", "import", str(tmp_path / "far.jsonl"))
+    [shown] = [line for line in ssb(tmp_path / "ann", "log").splitlines() if line.endswith("far")]
+    assert shown.startswith(f"{time:g} ms  ")
+    assert f"the last {time:g} ms" in ssb(tmp_path / "ann", "view", "threads")

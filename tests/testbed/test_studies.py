@@ -16,6 +16,7 @@ from test_architecture import imported_modules, module_name, modules
 from testbed.cli.main import feednet
 from testbed.errors import UserError
 from testbed.experiment import provenance
+from testbed.library import studies
 from testbed.study import cells as keeping
 from testbed.study import run as running
 from testbed.study.cells import Store, planned
@@ -24,7 +25,7 @@ from testbed.study.models import MODELS
 from testbed.study.pages import refreshed, results_path, table
 from testbed.study.results import Results, Row, needed
 from testbed.study.run import Means
-from testbed.study.spec import ENOUGH, StudySpec, available, load
+from testbed.study.spec import ENOUGH, StudySpec, load
 
 ROOT = Path(__file__).parents[2]
 RUNS = {"few": {"scenario": "line", "layerings": ["poll", "lli"]}}
@@ -534,7 +535,7 @@ def test_a_model_has_the_figures_that_it_names() -> None:
             assert model.play(kind, {"peers": 10, "delay_ms": 0}, 1).keys() == model.metrics.keys()
 
 
-@pytest.mark.parametrize("name", available())
+@pytest.mark.parametrize("name", studies())
 def test_the_results_of_the_library_are_whole(name: str) -> None:
     """Each claim has its figures, from as many seeds as the study says."""
     study, path = load(name)
@@ -562,7 +563,7 @@ def test_a_page_has_the_verdicts_of_the_results(path: Path) -> None:
 
 
 def test_every_claim_is_on_its_page() -> None:
-    for name in available():
+    for name in studies():
         study, _ = load(name)
         for page in {claim.page for claim in study.claims.values()}:
             text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")

@@ -40,6 +40,8 @@ KINDS = pa.schema(
 """A row for each kind of state of a layering: a node's mean, and the highest peak of a node. The means of all
 kinds together are the mean of a node's state."""
 
+_NO_MEANS = dict.fromkeys(f"mean_{what}" for what in State._fields)
+
 
 def read_samples(cases: Cases) -> pa.Table:
     """Return the SAMPLES of cases, ordered by all columns except the amounts; raise AnalysisError."""
@@ -73,7 +75,8 @@ def held_levels(
     """Return `summary`, `curves` and `heat` rows like analysis.pit.windows.levels.scan, over all kinds
     together, and `kinds`, rows of KINDS.
 
-    `samples` is SAMPLES; `spans` are of runs, `over` the averaging intervals, by layering.
+    `samples` is SAMPLES; `spans` are of runs, `over` the averaging intervals, by layering. Means are null if
+    no node was sampled in the averaging interval: what was held before it tells nothing of it.
     """
     tables: dict[str, Rows] = {"summary": [], "curves": [], "heat": [], "kinds": []}
     for layering in pc.unique(samples["layering"]).to_pylist():
@@ -82,11 +85,14 @@ def held_levels(
         def follow(rows: pa.Table, layering: str = layering) -> dict[str, Levels]:
             return _levels(rows, spans[layering], over[layering], bins)
 
+        moments = of_run["time"].to_numpy()
+        begun, ended = over[layering]
+        unknown = {} if ((begun <= moments) & (moments < ended)).any() else _NO_MEANS
         every = follow(of_run)
         for node, levels in every.items():
             where = {"layering": layering, "node": node}
             summary = levels.summary()
-            tables["summary"] += [where | summary] if summary else []
+            tables["summary"] += [where | summary | unknown] if summary else []
             tables["curves"] += [where | row for row in levels.curve()]
             tables["heat"] += [where | row for row in levels.heat()] if node != ALL else []
         for kind in pc.unique(of_run["kind"]).to_pylist():
@@ -98,7 +104,7 @@ def held_levels(
                     f"mean_{what}": fsum(own[f"mean_{what}"] for own in nodes) / max(1, len(every) - 1),
                     f"peak_{what}": max((own[f"peak_{what}"] for own in nodes), default=0),
                 }
-            tables["kinds"].append(row)
+            tables["kinds"].append(row | {key: None for key in unknown if key in row})
     return tables
 
 

@@ -61,7 +61,7 @@ def over_time(
     """
     means: dict[str, float] = {}
     for row in summary:
-        means[row["node"]] = max(row["mean_entries"], means.get(row["node"], 0.0))
+        means[row["node"]] = max(row["mean_entries"] or 0.0, means.get(row["node"], 0.0))
     means.pop(ALL, None)
     busiest = sorted(means, key=lambda name: -means[name])[:MOST_NODES]
     chosen = [name for name in nodes if name in busiest]

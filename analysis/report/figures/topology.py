@@ -9,6 +9,7 @@ from typing import NamedTuple
 from analysis.files import Rows
 from analysis.report.figures.plot import Scene, Spec
 from analysis.run.manifest import Link, Manifest
+from topologies.ranges import contract_ranges
 
 COLUMN = 150
 ROW = 46
@@ -58,7 +59,7 @@ class Drawing(NamedTuple):
 
 
 def _alike(manifest: Manifest) -> dict[str, str]:
-    """Return for each of many alike nodes a name of them all: "c1 … c100 (100)"."""
+    """Return for each of many alike nodes a name of them all: "c1..c9 (9)"; with gaps, "c1 … c9 (5)"."""
     links = manifest.topology.links
     ends = Counter(end for link in links for end in (link.a, link.b))
     ends.update(node for medium in manifest.topology.media for node in medium.members)
@@ -68,12 +69,13 @@ def _alike(manifest: Manifest) -> dict[str, str]:
         for node, other in ((link.a, link.b), (link.b, link.a)):
             if ends[node] == 1 and ends[other] > 1:
                 alike.setdefault((other, link.describe(), roles[node]), []).append(node)
-    return {
-        node: f"{nodes[0]} … {nodes[-1]} ({len(nodes)})"
-        for nodes in alike.values()
-        if len(nodes) >= (2 if len(roles) > LARGE else FEW)
-        for node in nodes
-    }
+    groups: dict[str, str] = {}
+    for nodes in alike.values():
+        if len(nodes) >= (2 if len(roles) > LARGE else FEW):
+            [first, *more] = contract_ranges(nodes)
+            named = f"{nodes[0]} … {nodes[-1]}" if more else first
+            groups |= dict.fromkeys(nodes, f"{named} ({len(nodes)})")
+    return groups
 
 
 def draw(manifest: Manifest) -> Drawing:

@@ -28,8 +28,9 @@ from testbed.experiment import run as running
 from testbed.experiment.files import MANIFEST
 from testbed.experiment.outlook import FIGURES, Outlook, Size, of_layering, size, total
 from testbed.experiment.platform import EMULATED
+from testbed.library import scenarios
 from testbed.scenario import workload
-from testbed.scenario.reader import available, load
+from testbed.scenario.reader import load
 
 
 def _bytes_in(directory: Path) -> int:
@@ -190,7 +191,7 @@ def main(arguments: list[str]) -> None:
         rows = json.loads(kept.read_text(encoding="utf-8"))
     else:
         rows = []
-        for name in names or available():
+        for name in names or scenarios():
             rows.append(measure(name))
             print(f"{name}: {sum(each['frames'] for each in rows[-1]['layerings'])} frames", flush=True)
             if kept is not None:

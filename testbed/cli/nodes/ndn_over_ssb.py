@@ -9,7 +9,7 @@ import click
 
 from ssb.graph import CONTACT
 from testbed.cli.nodes.ssb import Settings, commands_of
-from testbed.cli.nodes.ssb_lines import reference_of
+from testbed.cli.nodes.ssb_lines import reference_of, when
 from testbed.errors import UserError
 
 
@@ -102,15 +102,12 @@ _root = click.option(
 @click.pass_obj
 def show(settings: Settings, root: str | None, with_void: bool) -> None:
     """Show who holds which prefix, who answers for it, and since when."""
-    from datetime import UTC, datetime
-
     from forwarder.wire.name import to_uri
 
     with commands_of(settings) as commands:
         space = _name_space(commands, root)
     for prefix, holding in sorted(space.holdings().items()):
-        since = datetime.fromtimestamp(holding.since / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
-        click.echo(f"{to_uri(prefix)}  {holding.holder}  since {since}")
+        click.echo(f"{to_uri(prefix)}  {holding.holder}  since {when(holding.since)}")
         for each in holding.repositories:
             click.echo(f"    answered for by {each}")
     if with_void:

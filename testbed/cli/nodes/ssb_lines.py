@@ -51,9 +51,19 @@ def detached_text(entry: Mapping[str, Any]) -> dict[str, Any] | None:
     return {"type": "post", "text": f"(the content, a {printable(named['of'])}, {why})"}
 
 
+def when(ms: float, form: str = "%Y-%m-%d %H:%M:%S") -> str:
+    """Return a time, ms since 1970, as a date in UTC; as it is where the calendar has no such day: a
+    timestamp is whatever number its author has signed.
+    """
+    try:
+        return datetime.fromtimestamp(ms / 1000, UTC).strftime(form)
+    except (OverflowError, ValueError, OSError):
+        return f"{ms:g} ms"
+
+
 def message_line(value: dict[str, Any], said: dict[str, Any] | None, name: str | None) -> str:
     """Return a message as a line for people."""
-    when = datetime.fromtimestamp(value["timestamp"] / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    time = when(value["timestamp"])
     content = said if said is not None else value["content"]
     if isinstance(content, str):
         text = "(private, for others)"
@@ -64,4 +74,4 @@ def message_line(value: dict[str, Any], said: dict[str, Any] | None, name: str |
     mark = "  (private)" if said is not None else ""
     who = label(f"{value['author'][:9]}…", {f"{value['author'][:9]}…": name})
     one_line = text.replace("\n", " ")
-    return f"{when}  {who} {value['sequence']:>5}{mark}  {one_line}"
+    return f"{time}  {who} {value['sequence']:>5}{mark}  {one_line}"

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
-from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import click
@@ -14,12 +13,13 @@ from ssb.applications.tangles import threads
 from ssb.applications.votes import Votes
 from ssb.message import Message
 from testbed.cli.nodes.ssb import Settings, commands_of
-from testbed.cli.nodes.ssb_lines import label
+from testbed.cli.nodes.ssb_lines import label, when
 
 Rows = list[dict[str, Any]]
 Name = Callable[[str], str]
 
 _LONGEST = 60
+_TO_THE_MINUTE = "%Y-%m-%d %H:%M"
 
 
 class _View(NamedTuple):
@@ -71,7 +71,7 @@ def _threads(messages: Iterator[Message]) -> Rows:
 
 def _thread_line(row: dict[str, Any], name: Name) -> str:
     text = row["text"].replace("\n", " ")[:_LONGEST] if row["text"] else "(its first post is not here)"
-    return f"{row['posts']:>4} posts, the last {_when(row['last'])}  {row['root']}  {text}"
+    return f"{row['posts']:>4} posts, the last {when(row['last'], _TO_THE_MINUTE)}  {row['root']}  {text}"
 
 
 def _likes(messages: Iterator[Message]) -> Rows:
@@ -85,7 +85,7 @@ def _gatherings(messages: Iterator[Message]) -> Rows:
 
 
 def _gathering_line(row: dict[str, Any], name: Name) -> str:
-    start = "" if row["start"] is None else f", {_when(row['start'])}"
+    start = "" if row["start"] is None else f", {when(row['start'], _TO_THE_MINUTE)}"
     place = f", {row['location']}" if row["location"] else ""
     who = f"{len(row['attendees'])} attend"
     return f"{row['title'] or '(no title)'}{start}{place}, host {name(row['host'])}, {who}  {row['id']}"
@@ -108,10 +108,6 @@ def _reduced(state: Any, messages: Iterator[Message]) -> Any:
     for message in messages:
         state.add(message)
     return state
-
-
-def _when(milliseconds: float) -> str:
-    return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%d %H:%M")
 
 
 _VIEWS = {

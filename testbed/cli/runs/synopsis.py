@@ -18,6 +18,7 @@ from testbed.scenario.sections import Change
 from testbed.scenario.timeline import Timeline, place
 from topologies.link import LinkParameters
 from topologies.model import Topology
+from topologies.ranges import contract_ranges
 
 MOST_DRAWN = 40
 """Maximum number of nodes in a drawing; a larger network is summarised."""
@@ -46,10 +47,11 @@ def role_lines(scenario: Scenario) -> Iterator[str]:
 
 
 def listed(names: Sequence[str]) -> str:
-    """List all of a few names, or the first and the last of many: "p1, p2, p3 ... p24"."""
-    if len(names) <= _MOST_NAMES:
-        return ", ".join(names)
-    return f"{', '.join(names[: _MOST_NAMES - 1])} ... {names[-1]}"
+    """List names, numbered ones in a row as a range: "p1..p24"; of many, the first and the last."""
+    parts = contract_ranges(names)
+    if len(parts) <= _MOST_NAMES:
+        return ", ".join(parts)
+    return f"{', '.join(parts[: _MOST_NAMES - 1])} ... {parts[-1]}"
 
 
 def drawn(scenario: Scenario) -> tuple[Tree, list[str]]:

@@ -13,7 +13,8 @@ from ssb.tiny.entry import PACKET
 from ssb.tiny.node import CHECKSUM
 from testbed.cli.completion import network
 from testbed.errors import UserError, as_user_error, exists_already, shown
-from testbed.scenario import reader as scenarios
+from testbed.library import scenarios
+from testbed.scenario import reader
 from topologies import library
 from topologies.conf import conf_text, read_conf
 from topologies.graphs import is_graphml, read_graphml, to_networkx
@@ -49,9 +50,9 @@ def _find(source: str) -> Topology:
     if source in library.networks():
         return library.build(source)
     try:
-        return scenarios.load(source).network
+        return reader.load(source).network
     except UserError as error:
-        if source.endswith(".toml") or source in scenarios.available():
+        if source.endswith(".toml") or source in scenarios():
             raise
         known = ", ".join(library.networks())
         raise UserError(

@@ -28,6 +28,7 @@ from testbed.layerings.nodes.node import (
     StateSize,
 )
 from testbed.layerings.nodes.peer_role import Publication, RoleNode
+from testbed.layerings.nodes.titles import title
 from testbed.layerings.nodes.workload import Feature
 from topologies.model import Topology
 
@@ -239,5 +240,5 @@ def _node(context: Context) -> Node:
 
 
 _FEATURES: Final = frozenset({Feature.MEDIUM, Feature.FOLLOWING, Feature.EXPORT})
-BROKER: Final = SimpleLayering("SSB by a broker: MQTT 3.1.1", BrokerParameters, _node, "mqtt", _FEATURES)
+BROKER: Final = SimpleLayering(title("broker"), BrokerParameters, _node, "mqtt", _FEATURES)
 """Layering `broker`."""

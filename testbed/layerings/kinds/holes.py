@@ -10,6 +10,7 @@ from testbed.layerings.kinds.ladder import EbtParameters, RungNode
 from testbed.layerings.kinds.ssb import PEER_FEATURES
 from testbed.layerings.nodes.node import Context, SimpleLayering, StateSize
 from testbed.layerings.nodes.peer_role import Publication
+from testbed.layerings.nodes.titles import title
 from testbed.layerings.nodes.workload import Feature
 
 
@@ -47,7 +48,7 @@ class HolesNode(RungNode):
 
 
 HOLES = SimpleLayering(
-    "SSB: EBT of logs whose contents stand beside them, and may be deleted",
+    title("holes"),
     EbtParameters,
     HolesNode,
     "ssb",

@@ -20,6 +20,7 @@ from ssb.store.memory import MemoryFeeds
 from testbed.layerings.kinds.ssb import PEER_FEATURES, SsbNode
 from testbed.layerings.nodes.node import Context, Parameters, SimpleLayering
 from testbed.layerings.nodes.peer_role import Role, peer_identity
+from testbed.layerings.nodes.titles import title
 from testbed.layerings.nodes.workload import Feature
 from topologies.model import Topology
 
@@ -156,19 +157,19 @@ def hub_of(network: Topology, parameters: Mapping[str, Any]) -> str:
     return parameters["at"] or max(network.nodes, key=lambda node: links[node])
 
 
-def _rung(title: str, parameters: type[Parameters]) -> SimpleLayering:
+def _rung(name: str, parameters: type[Parameters]) -> SimpleLayering:
     # Those that poll hang up once feeds are complete, and pictures take longer.
     carries = PEER_FEATURES - ({Feature.PICTURES} if parameters is PollParameters else set())
-    return SimpleLayering(title, parameters, RungNode, "ssb", carries)
+    return SimpleLayering(title(name), parameters, RungNode, "ssb", carries)
 
 
 RUNGS = {
-    "scan": _rung("SSB: polls of whole feeds", PollParameters),
-    "append-poll": _rung("SSB: polls of what is new", PollParameters),
-    "gossip": _rung("SSB: gossip, with the clocks of all feeds", PollParameters),
-    "gossip-skip": _rung("SSB: gossip that skips requests", PollParameters),
-    "flood": _rung("SSB: floods over random connections", FloodParameters),
-    "ebt": _rung("SSB: epidemic broadcast trees over random connections", EbtParameters),
-    "hub": _rung("SSB: a hub that remembers its clients", HubParameters),
+    "scan": _rung("scan", PollParameters),
+    "append-poll": _rung("append-poll", PollParameters),
+    "gossip": _rung("gossip", PollParameters),
+    "gossip-skip": _rung("gossip-skip", PollParameters),
+    "flood": _rung("flood", FloodParameters),
+    "ebt": _rung("ebt", EbtParameters),
+    "hub": _rung("hub", HubParameters),
 }
 """The rungs by name."""

@@ -29,6 +29,7 @@ from ssb_over_ndn.serving.publisher import Publisher
 from testbed.layerings.kinds.ndn import PollParameters
 from testbed.layerings.nodes.ndn_node import NdnLayering, NdnNode
 from testbed.layerings.nodes.node import Context, Node, StateSize
+from testbed.layerings.nodes.titles import title
 from testbed.layerings.nodes.workload import Feature, Feed
 from topologies.model import Topology
 from topologies.routing import Routing, ways
@@ -227,4 +228,4 @@ def _subscription(feed: bytes, *, rng: Random, window: int, lifetime_ms: int, **
     return Lookahead(feed, rng=rng, window=window, lifetime_ms=lifetime_ms, is_patient=False)
 
 
-LINK = LinkLayering("SSB over NDN, storage providers found by a name service", LinkParameters, _subscription)
+LINK = LinkLayering(title("link"), LinkParameters, _subscription)

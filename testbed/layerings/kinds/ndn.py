@@ -19,6 +19,7 @@ from ssb_over_ndn.naming import extend_prefix, notify_prefix, sync_prefix
 from ssb_over_ndn.serving.server import Announcer
 from testbed.layerings.kinds.lli import LliParameters, PushParameters, lli_node, subscription
 from testbed.layerings.nodes.ndn_node import FollowParameters, Multicast, NdnLayering
+from testbed.layerings.nodes.titles import title
 
 _HOUR_MS = 3_600_000
 
@@ -161,10 +162,10 @@ def _log_announcer(feed: bytes, rng: Random, parameters: Mapping[str, int]) -> A
 
 
 def _lli(
-    title: str, recovery: Recovery, parameters: type[LliParameters] = LliParameters, **more: Any
+    name: str, recovery: Recovery, parameters: type[LliParameters] = LliParameters, **more: Any
 ) -> NdnLayering:
     return NdnLayering(
-        title,
+        title(name),
         parameters,
         partial(subscription, recovery=recovery),
         controlled_push=True,
@@ -175,56 +176,56 @@ def _lli(
 
 NDN_LAYERINGS: dict[str, NdnLayering] = {
     "pull": NdnLayering(
-        "SSB over plain NDN, asking what is newest (RDR)",
+        title("pull"),
         PullParameters,
         pull.subscribe,
     ),
     "poll": NdnLayering(
-        "SSB over plain NDN, per-item polling",
+        title("poll"),
         PollParameters,
         partial(Lookahead, is_patient=False),
     ),
     "long-lived": NdnLayering(
-        "SSB over plain NDN, Interests that wait for items",
+        title("long-lived"),
         LongLivedParameters,
         partial(Lookahead, is_patient=True),
     ),
     "persistent": NdnLayering(
-        "SSB over NDN with persistent Interests",
+        title("persistent"),
         PersistentParameters,
         persistent.subscribe,
         _pusher,
         persistent=True,
     ),
     "notify": NdnLayering(
-        "SSB over plain NDN, Interests triggering Interests",
+        title("notify"),
         NotifyParameters,
         notify.subscribe,
         _notifier,
         multicast=Multicast(notify_prefix, among_all=False),
     ),
     "sync": NdnLayering(
-        "SSB over plain NDN, State Vector Sync",
+        title("sync"),
         SyncParameters,
         sync.subscribe,
         _sync_announcer,
         multicast=Multicast(sync_prefix, among_all=True),
     ),
     "sync-log": NdnLayering(
-        "SSB over plain NDN, sync that knows that logs are extended",
+        title("sync-log"),
         SyncLogParameters,
         sync_log.subscribe,
         _log_announcer,
         multicast=Multicast(extend_prefix, among_all=True),
     ),
-    "lli": _lli("SSB over NDN with controlled push", Recovery.IN_NETWORK, PushParameters, node=lli_node),
-    "lli-go-back-n": _lli("Controlled push, repaired end to end by go-back-N", Recovery.GO_BACK_N),
-    "lli-selective": _lli("Controlled push, repaired end to end item by item", Recovery.SELECTIVE),
+    "lli": _lli("lli", Recovery.IN_NETWORK, PushParameters, node=lli_node),
+    "lli-go-back-n": _lli("lli-go-back-n", Recovery.GO_BACK_N),
+    "lli-selective": _lli("lli-selective", Recovery.SELECTIVE),
 }
 """Layerings that follow a feed as it grows, by name."""
 
 PLAIN_NDN = NdnLayering(
-    "Plain NDN, whole objects by their segments",
+    title("ndn"),
     ObjectParameters,
     objects.subscribe,
     whole=True,

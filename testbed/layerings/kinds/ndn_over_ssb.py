@@ -52,6 +52,7 @@ from testbed.layerings.nodes.authority import (
 from testbed.layerings.nodes.ndn_node import choose_strategies
 from testbed.layerings.nodes.node import Context, EventRows, SimpleLayering, StateSize
 from testbed.layerings.nodes.peer_role import peer_identity
+from testbed.layerings.nodes.titles import title
 from testbed.layerings.nodes.workload import Feature, Feed, Workload
 
 if TYPE_CHECKING:
@@ -442,7 +443,7 @@ def _identity(context: Context, node: str) -> Identity:
 
 
 NDN_OVER_SSB: Final = SimpleLayering(
-    "NDN over SSB: Interests and Data in logs",
+    title("ndn-over-ssb"),
     NdnOverSsbParameters,
     NdnOverSsbNode,
     "ssb",

@@ -12,6 +12,7 @@ from ssb_over_ndn.serving.server import Announcer
 from testbed.layerings.kinds.ndn import FetchParameters
 from testbed.layerings.nodes.ndn_node import NdnLayering, NdnNode
 from testbed.layerings.nodes.node import Context, Node
+from testbed.layerings.nodes.titles import title
 from testbed.layerings.nodes.workload import Feature
 
 
@@ -64,5 +65,5 @@ def _notifier(feed: bytes, rng: Random, parameters: Mapping[str, int]) -> Announ
 
 
 NOTIFY_EACH_LAYERING = NotifyEachLayering(
-    "SSB over plain NDN, an Interest to each consumer", NotifyEachParameters, notify_each.subscribe, _notifier
+    title("notify-each"), NotifyEachParameters, notify_each.subscribe, _notifier
 )

@@ -30,6 +30,7 @@ from ssb_over_ndn.social.receivers import SocialRouting, receiver_hint
 from testbed.layerings.nodes.ndn_node import FollowParameters, NdnLayering, NdnNode
 from testbed.layerings.nodes.node import Context, Node, StateSize
 from testbed.layerings.nodes.peer_role import peer_identity
+from testbed.layerings.nodes.titles import title
 from testbed.layerings.nodes.workload import Feature, Feed
 from topologies.model import Topology
 from topologies.routing import Routing
@@ -322,14 +323,12 @@ def _lli(
 
 
 SOCIAL_LAYERINGS: dict[str, SocialLayering] = {
-    "ssb-aware-poll": SocialLayering(
-        NdnLayering("SSB-aware NDN, flooded Interests that poll", AwarePollParameters, _poll)
-    ),
+    "ssb-aware-poll": SocialLayering(NdnLayering(title("ssb-aware-poll"), AwarePollParameters, _poll)),
     "ssb-aware": SocialLayering(
-        NdnLayering("SSB-aware NDN with controlled push", AwareLliParameters, _lli, controlled_push=True),
+        NdnLayering(title("ssb-aware"), AwareLliParameters, _lli, controlled_push=True),
     ),
     "social-routing": SocialLayering(
-        NdnLayering("SSB over NDN, Interests along their receiver's graph", AwarePollParameters, _routed),
+        NdnLayering(title("social-routing"), AwarePollParameters, _routed),
         SocialRouting,
         by_receiver=True,
     ),

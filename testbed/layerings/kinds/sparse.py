@@ -11,6 +11,7 @@ from ssb_over_ndn.linked import LinkedWriter
 from ssb_over_ndn.naming import log_name
 from testbed.layerings.kinds.ndn import PullParameters
 from testbed.layerings.nodes.ndn_node import NdnLayering
+from testbed.layerings.nodes.titles import title
 
 
 class SparseParameters(PullParameters):
@@ -29,7 +30,7 @@ def linked_packets(identity: Identity) -> Callable[[Message], bytes]:
 
 
 SPARSE_LAYERING = NdnLayering(
-    "SSB over plain NDN, the newest part of a log, with skip links",
+    title("sparse"),
     SparseParameters,
     Sparse,
     packets=linked_packets,

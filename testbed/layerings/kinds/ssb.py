@@ -27,6 +27,7 @@ from ssb.work import WORK
 from testbed.layerings.nodes.node import Context, Parameters, SimpleLayering, StateSize
 from testbed.layerings.nodes.peer_role import Publication, Role, RoleNode, peer_identity
 from testbed.layerings.nodes.pictures import Album
+from testbed.layerings.nodes.titles import title
 from testbed.layerings.nodes.workload import Feature
 from topologies.model import Hop, Topology
 from topologies.routing import Routing, routes
@@ -263,7 +264,5 @@ PEER_FEATURES: Final = frozenset(
 )
 """What layerings of Scuttlebutt peers carry besides feeds."""
 
-SSB: Final = SimpleLayering(
-    "SSB: peers with EBT over TCP", SsbParameters, SsbNode, "ssb", PEER_FEATURES | {Feature.ENDING}
-)
+SSB: Final = SimpleLayering(title("ssb"), SsbParameters, SsbNode, "ssb", PEER_FEATURES | {Feature.ENDING})
 """Layering `ssb`."""

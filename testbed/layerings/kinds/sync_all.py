@@ -14,6 +14,7 @@ from ssb_over_ndn.naming import SYNC_ALL
 from testbed.layerings.kinds.ndn import SyncParameters
 from testbed.layerings.nodes.ndn_node import MulticastTree, NdnLayering, NdnNode
 from testbed.layerings.nodes.node import Context, Node
+from testbed.layerings.nodes.titles import title
 from testbed.layerings.nodes.workload import Feature
 
 
@@ -70,6 +71,4 @@ class SyncAllNode(NdnNode):
         return subscriber
 
 
-SYNC_ALL_LAYERING = SyncAllLayering(
-    "SSB over plain NDN, State Vector Sync with one group for all feeds", SyncAllParameters, sync.subscribe
-)
+SYNC_ALL_LAYERING = SyncAllLayering(title("sync-all"), SyncAllParameters, sync.subscribe)

@@ -13,6 +13,7 @@ from ssb.tiny.goset import COMMON, MAX_KEYS
 from testbed.errors import UserError
 from testbed.layerings.kinds.ladder import hub_of
 from testbed.layerings.nodes.node import Context, SimpleLayering
+from testbed.layerings.nodes.titles import title
 from testbed.layerings.nodes.workload import Feature, Feed
 from testbed.layerings.tiny.node import TINY_FEATURES, BaseTinyNode, TinyParameters, author_of
 
@@ -88,11 +89,7 @@ class TinyNode(BaseTinyNode):
 _FEATURES: Final = TINY_FEATURES | {Feature.ENDING}
 
 TINY_LAYERINGS = {
-    "tiny": SimpleLayering(
-        "tinySSB: everybody replicates everything", TinyParameters, TinyNode, "tiny", _FEATURES
-    ),
-    "tiny-pub": SimpleLayering(
-        "tinySSB: everything through a pub", PubParameters, TinyNode, "tiny", _FEATURES
-    ),
+    "tiny": SimpleLayering(title("tiny"), TinyParameters, TinyNode, "tiny", _FEATURES),
+    "tiny-pub": SimpleLayering(title("tiny-pub"), PubParameters, TinyNode, "tiny", _FEATURES),
 }
 """The layerings without contracts, by name."""

@@ -26,6 +26,7 @@ from ssb.tiny.isp.subscription import INVITED, STANDS
 from ssb.tiny.isp.terms import Terms
 from testbed.layerings.nodes.node import Context, Node, SimpleLayering
 from testbed.layerings.nodes.peer_role import peer_identity
+from testbed.layerings.nodes.titles import title
 from testbed.layerings.nodes.workload import Feed
 from testbed.layerings.tiny.assignment import Assignment
 from testbed.layerings.tiny.hostile_client import Attack, HostileClient
@@ -342,7 +343,5 @@ def _node(context: Context) -> Node:
     return BaseTinyNode(context)
 
 
-TINY_ISP: Final = SimpleLayering(
-    "tinyISP: through providers, by contracts", TinyIspParameters, _node, "tiny", TINY_FEATURES
-)
+TINY_ISP: Final = SimpleLayering(title("tiny-isp"), TinyIspParameters, _node, "tiny", TINY_FEATURES)
 """Feeds between clients of providers."""

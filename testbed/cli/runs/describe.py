@@ -1,10 +1,8 @@
-"""`feednet list` and `feednet describe`: available scenarios and layerings, and explanations."""
+"""`feednet describe`: a scenario, a layering, a key of scenario files or a metric, explained."""
 
-import json
 import shutil
 import textwrap
-from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -15,7 +13,6 @@ from rich.text import Text
 
 from analysis.metrics.catalogue import BY_KEY, METRICS, Metric
 from analysis.run.keys import words
-from forwarder.strategies import STRATEGIES
 from forwarder.toml_file import read_toml
 from testbed.cli import completion
 from testbed.cli.console import console
@@ -23,61 +20,11 @@ from testbed.cli.runs import synopsis
 from testbed.errors import shown
 from testbed.layerings.nodes.workload import Workload
 from testbed.layerings.registry import LAYERINGS
-from testbed.scenario import reader as scenarios
-from testbed.scenario import reference, workload
-from testbed.scenario.model import OTHER, Scenario
-from testbed.study.spec import available as studies
-from topologies.library import networks
+from testbed.library import scenarios
+from testbed.scenario import reader, reference, workload
+from testbed.scenario.model import Scenario
 
 _WIDEST = 110
-_PROTOCOLS = {"ndn": "over NDN", "ssb": "Secure Scuttlebutt"}
-
-
-@click.command("list")
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
-def list_(as_json: bool) -> None:
-    """List scenarios, studies, layerings, topologies and forwarding strategies."""
-    known = {name: read_toml(path) for name, path in scenarios.available().items()}
-    of_studies = {name: str(read_toml(path)["title"]) for name, path in studies().items()}
-    if as_json:
-        names = {
-            "scenarios": {name: said["title"] for name, said in known.items()},
-            "groups": {name: said.get("group", OTHER) for name, said in known.items()},
-            "studies": of_studies,
-            "layerings": {name: layering.title for name, layering in LAYERINGS.items()},
-            "topologies": [name for name, _, _ in reference.generator_rows()],
-            "networks": {name: network.title for name, network in networks().items()},
-            "strategies": sorted(STRATEGIES),
-        }
-        click.echo(json.dumps(names))
-        return
-    groups: dict[str, dict[str, str]] = defaultdict(dict)
-    for name, said in known.items():
-        groups[said.get("group", OTHER)][name] = said["title"]
-    for group in sorted(groups, key=lambda group: (group == OTHER, group)):
-        _print_rows(f"scenarios: {group}", groups[group])
-    console.print("  (feednet describe NAME: what happens in it; feednet run NAME)")
-    _print_rows("studies (feednet study NAME)", of_studies)
-    for protocol in dict.fromkeys(layering.protocol for layering in LAYERINGS.values()):
-        of = {name: each.title for name, each in LAYERINGS.items() if each.protocol == protocol}
-        _print_rows(f"layerings: {_PROTOCOLS.get(protocol, protocol)}", of)
-    console.print("  (feednet describe NAME: its parameters)")
-    made = {name: f"{says.rstrip('.')} ({numbers})" for name, numbers, says in reference.generator_rows()}
-    _print_rows("topologies: generators", made)
-    _print_rows(
-        "topologies: real networks, for --topology, as are Mini-NDN and GraphML files",
-        {name: network.title for name, network in networks().items()},
-    )
-    said = {name: (strategy.__doc__ or "").strip().split("\n")[0] for name, strategy in STRATEGIES.items()}
-    _print_rows("strategies, or your own with --strategy-file", dict(sorted(said.items())))
-
-
-def _print_rows(heading: str, rows: Mapping[str, str]) -> None:
-    console.print(heading, style="bold")
-    width = max(map(len, rows))
-    for name, title in rows.items():
-        console.print(f"  {name:{width}}  ", end="")
-        console.print(title)
 
 
 @click.command()
@@ -90,7 +37,7 @@ def describe(what: str) -> None:
     default, bounds and meaning. docs/reference.md has all keys.
     """
     parts: list[Callable[[], None]] = []
-    if what in scenarios.available() or what.endswith(".toml"):
+    if what in scenarios() or what.endswith(".toml"):
         parts.append(lambda: describe_scenario(what))
     if what in LAYERINGS:
         parts.append(lambda: _describe_layering(what))
@@ -100,7 +47,7 @@ def describe(what: str) -> None:
     if what in _table_names() or (found and not parts):
         parts.append(lambda: _describe_keys(what, found))
     if not parts:
-        known = [*scenarios.available(), *LAYERINGS, *_table_names(), *reference.entries()]
+        known = [*scenarios(), *LAYERINGS, *_table_names(), *reference.entries()]
         known += [key.rpartition(".")[2] for key in reference.entries()]
         known += ["metrics", *(metric.key for metric in METRICS)]
         near = get_close_matches(what, known, n=1)
@@ -118,7 +65,7 @@ def _table_names() -> list[str]:
 
 def describe_scenario(name: str) -> None:
     """Print a scenario of the library or of a file. Raises UserError."""
-    scenario = scenarios.load(name)
+    scenario = reader.load(name)
     load = workload.load(scenario)
     console.print(Text.assemble((scenario.name, "bold"), f"  {scenario.title}"))
     if scenario.about:
@@ -173,7 +120,7 @@ def _describe_layering(layering: str) -> None:
 
 def _scenarios_with(layering: str) -> str:
     """Return the names of the library's scenarios that run a layering."""
-    told = {name: read_toml(path) for name, path in scenarios.available().items()}
+    told = {name: read_toml(path) for name, path in scenarios().items()}
     return ", ".join(name for name, table in told.items() if layering in table["layerings"]) or "none"
 
 
