@@ -259,7 +259,8 @@ def hard(directory: Path) -> dict[str, Run]:
     costs = {"cost.machine": "xeon-vm"}
     steady = emulate(directory / "steady", "line", layerings=("lli-selective",), items=40, changes=costs)
     today = as_if_measured_today(steady, directory / "today")
-    pictures = emulate(directory / "pictures", "photos", layerings=("pull", "lli"), items=40)
+    many = {"workload.pictures.every": 2, "workload.pictures.size_bytes": 9000}
+    pictures = emulate(directory / "pictures", "photos", layerings=("pull", "lli"), items=60, changes=many)
     return {"rough": rough, "steady": steady, "today": today, "pictures": pictures}
 
 

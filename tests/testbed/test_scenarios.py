@@ -43,6 +43,7 @@ FEW = {
     "mobile": ("poll", "sync", "sync-log", "lli", "link", "ssb-aware", "social-routing", "ssb"),
     "ndn-over-ssb": ("ndn", "lli", "ndn-over-ssb"),
     "offline-author": RUNGS,
+    "photos": ("ssb", "pull", "lli"),
     "quiet": ("lli", "sync-log", "sync", "notify", "persistent", "long-lived", "poll", "ssb"),
     "photos": ("ssb", "pull", "lli"),
     "saturation": ("persistent", "lli", "ssb"),
