@@ -22,6 +22,7 @@ from secrets import token_bytes
 from typing import Any, Final
 
 from ssb import key_file, private
+from ssb.applications.pubs import Listed
 from ssb.canonical import InvalidJson, Value, parse, stringify
 from ssb.daemon.stock import stock_logs
 from ssb.daemon.views import FILE, Views
@@ -118,6 +119,11 @@ class Account:
     def graph(self) -> Graph:
         """The graph of follows and blocks."""
         return self.views.graph
+
+    def pubs(self) -> list[Listed]:
+        """Return the pubs that replicated logs name, without this peer."""
+        listed = self.views.pubs.listed(self.graph.replicated())
+        return [pub for pub in listed if pub.address.peer != self.identity.ref]
 
     def _open_own(self, identity: Identity | None) -> tuple[Identity, OwnFeed]:
         """Read the identity; or create or import it, where none has been lost."""

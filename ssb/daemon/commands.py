@@ -2,7 +2,7 @@
 
 Calls that stock peers have, too, have the same names: whoami, publish, get, createLogStream, status,
 blobs.want, blobs.size, invite.create, friends.isBlocking; connect takes an address, blobs.add a path, and
-settle declares that nobody has more of the own feed than this peer.
+settle declares that nobody has more of the own feed than this peer, and pubs lists those that logs name.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -64,6 +64,8 @@ class Commands:
                     return self._settle()
                 case ("status",), _:
                     return self._status()
+                case ("pubs",), _:
+                    return self._pubs()
                 case ("check",), [list() as places]:
                     return self._check_damaged(places)
                 case ("connect",), [str() as text]:
@@ -225,6 +227,28 @@ class Commands:
             }
         names = {feed: namer(feed) for feed in sorted(shown)}
         return status | {"names": {feed: name for feed, name in names.items() if name}}
+
+    def _pubs(self) -> Value:
+        """Return the pubs that logs name, and whether they are connected with this peer."""
+        namer = self._account.views.namer()
+        connected: set[str] = set()
+        unreached: Mapping[str, Any] = {}
+        if self._running is not None:
+            connections = self._running[0].peer.connections
+            connected = {connection.remote for connection in connections.values()}
+            unreached = connections.scheduler.unreached()
+        return [
+            {
+                "pub": pub,
+                "name": namer(pub),
+                "address": str(address),
+                "authors": authors,
+                "connected": pub in connected,
+                "trouble": unreached[pub].reason if pub in unreached else "",
+            }
+            for address, authors in self._account.pubs()
+            for pub in (address.peer,)
+        ]
 
     def _check_damaged(self, places: list[Value]) -> bool:
         """Check messages found damaged by another process: pairs of a feed and a number."""

@@ -7,10 +7,11 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from random import Random
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
 from base.endpoint import StreamEvent
 from base.timers import earliest
+from ssb.applications.pubs import PUB, is_loopback
 from ssb.canonical import Value, parse
 from ssb.daemon.account import Account
 from ssb.daemon.recovery import Recovery
@@ -24,6 +25,9 @@ from ssb.peer.program import PeerEvent, PeerWrapper
 from ssb.replication.blobs import Blobs
 from ssb.replication.loose import Loose
 from ssb.transport.address import Invite, PeerAddress
+
+MOST_PUBS: Final = 50
+"""Pubs from logs that are called: those that most logs name."""
 
 
 class _AccountAccess:
@@ -44,6 +48,10 @@ class _AccountAccess:
 
     def knows(self, peer: str) -> bool:
         return peer in self._friends or peer in self._invites or peer in self._account.graph.replicated()
+
+    def is_named(self, peer: str) -> bool:
+        """Whether the user has named a peer, and so its address."""
+        return peer in self._friends
 
     def remember(self, peer: str) -> None:
         """Add a peer named by the user."""
@@ -140,6 +148,9 @@ class LocalPeer(PeerWrapper):
         for host, port, reference in account.known_peers():
             self.peer.add(reference, (host, port), now)
         self._recovery = Recovery(account.own, self.peer, now)
+        self._calls_loopback = options.calls_loopback
+        self._has_news_of_pubs = True
+        self._call_pubs(now)
 
     # For the user
 
@@ -211,11 +222,15 @@ class LocalPeer(PeerWrapper):
             self._unread.popleft()
             if event.message is not None:
                 self._apply_contact(event.message, now)
+        self._call_pubs(now)
 
     def _apply_contact(self, message: Message, now: int) -> None:
         """Apply a message about follows or blocks."""
         content = message.content
-        if not isinstance(content, dict) or content.get("type") != CONTACT:
+        if not isinstance(content, dict):
+            return
+        self._has_news_of_pubs |= content.get("type") == PUB
+        if content.get("type") != CONTACT:
             return
         contact = content.get("contact")
         if isinstance(contact, str):
@@ -226,9 +241,20 @@ class LocalPeer(PeerWrapper):
             else:
                 self.peer.replication.selection.show(message.author, contact)
         changes = self._account.graph.take_changes()
+        self._has_news_of_pubs |= bool(changes.added)
         self.peer.want_all(changes.added, now)
         for feed in changes.removed:
             self.peer.unwant(feed, now)
+
+    def _call_pubs(self, now: int) -> None:
+        """Add the pubs that logs name to the peers to call, after news about them."""
+        if not self._has_news_of_pubs:
+            return
+        self._has_news_of_pubs = False
+        for (host, port, pub), _ in self._account.pubs()[:MOST_PUBS]:
+            is_called = self._calls_loopback or not is_loopback(host)
+            if is_called and not self._access.is_named(pub):
+                self.peer.add(pub, (host, port), now)
 
     def _now_ms(self, now: int) -> float:
         return self.epoch_ms + now // 1_000_000

@@ -17,6 +17,7 @@ from base.endpoint import GroupPort, Program, StreamPort
 from base.interface import Attachment
 from base.netif import interfaces
 from base.sockets import Sockets
+from ssb.applications.pubs import is_loopback
 from ssb.canonical import Value
 from ssb.daemon.account import Account
 from ssb.daemon.commands import CommandError, Commands
@@ -78,6 +79,7 @@ async def run(
     """
     clock = time.monotonic_ns
     epoch_ms = time.time() * 1000 - clock() / 1e6
+    options = options._replace(calls_loopback=is_loopback(host))  # it reaches no other hosts
     media = _media() if announces else {}
     me = account.identity.ref
     announcements = {number: PeerAddress(group.interface.ipv4, port, me) for number, group in media.items()}

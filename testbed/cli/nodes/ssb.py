@@ -36,6 +36,7 @@ class Settings:
         "check": "testbed.cli.nodes.ssb_check:check",
         "get": "testbed.cli.nodes.ssb_get:get",
         "view": "testbed.cli.nodes.ssb_view:view",
+        "pubs": "testbed.cli.nodes.ssb_meeting:pubs",
         "contract": "testbed.cli.nodes.ndn_over_ssb:contract",
         "name": "testbed.cli.nodes.ndn_over_ssb:name",
         "import": "testbed.cli.nodes.ssb_transfer:import_",
