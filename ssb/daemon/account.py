@@ -7,6 +7,7 @@
     blobs/          blobs, in the format of stock peers
     ebt/            clocks of other peers, in the format of stock peers
     peers.json      known peers: a list of addresses
+    aliases.json    aliases of members, if it is a room
     invites.json    issued invites, and the remaining uses of each
     socket          of the running peer, for commands
 
@@ -16,6 +17,7 @@ before, and open to others.
 
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from secrets import token_bytes
@@ -30,6 +32,7 @@ from ssb.graph import DEFAULT_MAX_HOPS, Graph
 from ssb.key_file import KeyFileError
 from ssb.keys import Identity
 from ssb.message import Message
+from ssb.rooms.alias import Alias, InvalidAlias, check
 from ssb.store import sound
 from ssb.store.blobs import DirectoryBlobs
 from ssb.store.clocks import ClockDirectory
@@ -94,7 +97,7 @@ class Account:
                 (self.path / name).mkdir(exist_ok=True, mode=0o700)
         except OSError as error:
             raise StoreError(f"{self.path}: {error.strerror}") from None
-        for name in (SECRET, MARK, FILE, "blobs", "ebt", "peers.json", "invites.json"):
+        for name in (SECRET, MARK, FILE, "blobs", "ebt", "peers.json", "invites.json", "aliases.json"):
             keep_private(self.path / name)
         self.feeds = SqliteFeeds(self.path / STORE, hmac_key)
         try:
@@ -210,6 +213,20 @@ class Account:
     def set_invites(self, invites: Mapping[str, int]) -> None:
         """Replace the issued invites."""
         self._write_json("invites.json", dict(invites))
+
+    def aliases(self) -> dict[str, Alias]:
+        """Return the aliases of this peer as a room; those that their owners have not signed are skipped."""
+        stored = self._read_json("aliases.json")
+        found = {}
+        for fields in stored if isinstance(stored, list) else []:
+            with suppress(InvalidAlias, TypeError, AttributeError):
+                alias = check(Alias(*fields), self.identity.ref)
+                found[alias.name.lower()] = alias
+        return found
+
+    def set_aliases(self, aliases: Mapping[str, Alias]) -> None:
+        """Replace the aliases of this peer as a room."""
+        self._write_json("aliases.json", [[*alias] for alias in aliases.values()])
 
     def _read_json(self, name: str) -> Value:
         try:

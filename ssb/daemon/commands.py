@@ -1,8 +1,10 @@
 """Commands on an account, with its peer running or not.
 
 Calls that stock peers have, too, have the same names: whoami, publish, get, createLogStream, status,
-blobs.want, blobs.size, invite.create, friends.isBlocking; connect takes an address, blobs.add a path, and
-settle declares that nobody has more of the own feed than this peer, and pubs lists those that logs name.
+blobs.want, blobs.size, invite.create, friends.isBlocking, friends.isFollowing; connect takes an address,
+blobs.add a path, and settle declares that nobody has more of the own feed than this peer. pubs lists those
+that logs name, rooms those that are visited. room.registerAlias and room.revokeAlias take the room, too, and
+are to be repeated until they return something.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,6 +16,7 @@ from ssb.canonical import Value, parse
 from ssb.daemon.account import Account
 from ssb.keys import InvalidRef, parse_message
 from ssb.message import ForkedFeed, InvalidMessage
+from ssb.rooms.room import REVOKE
 from ssb.store.blobs import RefusedBlob
 from ssb.store.feeds import Stored
 from ssb.transport.address import InvalidAddress, PeerAddress, parse_address
@@ -21,6 +24,9 @@ from ssb.uri import plain
 
 if TYPE_CHECKING:  # large, and needed only by a running peer
     from ssb.daemon.local_peer import LocalPeer
+
+
+_NOT_RUNNING = "the peer is not running: start it with `feednet ssb peer`"
 
 
 class CommandError(ValueError):
@@ -66,6 +72,10 @@ class Commands:
                     return self._status()
                 case ("pubs",), _:
                     return self._pubs()
+                case ("rooms",), _:
+                    return self._rooms()
+                case ("room", "registerAlias" | "revokeAlias" as what), [str() as room, str() as alias]:
+                    return self._alias(plain(room), alias, is_revoked=what == "revokeAlias")
                 case ("check",), [list() as places]:
                     return self._check_damaged(places)
                 case ("connect",), [str() as text]:
@@ -83,6 +93,8 @@ class Commands:
                     return self._invite(uses)
                 case ("friends", "isBlocking"), [{"source": str() as source, "dest": str() as feed}]:
                     return self._account.graph.is_blocked(feed, by=source)
+                case ("friends", "isFollowing"), [{"source": str() as source, "dest": str() as feed}]:
+                    return self._account.graph.is_following(source, feed)
         except (InvalidMessage, ForkedFeed, InvalidRef, InvalidAddress, ValueError) as error:
             raise CommandError(str(error)) from None
         raise CommandError(f"method:{','.join(name)} is not in list of allowed methods")
@@ -169,7 +181,7 @@ class Commands:
 
     def _invite(self, uses: int) -> Value:
         if self._running is None or self._address is None:
-            raise CommandError("the peer is not running: start it with `feednet ssb peer`")
+            raise CommandError(_NOT_RUNNING)
         if uses < 1:
             raise CommandError("an invite can be used once at least")
         return str(self._running[0].invite(self._address, uses, token_bytes(32)))
@@ -209,7 +221,12 @@ class Commands:
                 for feed, (remote, reason) in peer.peer.replication.set_aside.items()
             ]
             status["unreached"] = [
-                {"peer": feed, "address": f"{address[0]}:{address[1]}", "times": times, "reason": reason}
+                {
+                    "peer": feed,
+                    "address": "its rooms" if address is None else f"{address[0]}:{address[1]}",
+                    "times": times,
+                    "reason": reason,
+                }
                 for feed, (address, times, reason) in peer.peer.connections.scheduler.unreached().items()
             ]
         if self._more is not None:
@@ -249,6 +266,43 @@ class Commands:
             for address, authors in self._account.pubs()
             for pub in (address.peer,)
         ]
+
+    def _rooms(self) -> Value:
+        """Return the rooms that the peer visits and who is there, and what it does as a room."""
+        if self._running is None:
+            raise CommandError(_NOT_RUNNING)
+        peer, _ = self._running
+        namer = self._account.views.namer()
+        connected = {connection.remote: number for number, connection in peer.peer.connections.items()}
+        visited: list[Value] = [
+            {
+                "room": visit.line.remote,
+                "name": visit.name,
+                "member": visit.is_member,
+                "features": list(visit.features),
+                "attendants": [
+                    {
+                        "peer": other,
+                        "name": namer(other),
+                        "connected": other in connected,
+                        "tunnelled": other in connected and peer.visits.is_stream(connected[other]),
+                    }
+                    for other in sorted(visit.attendants)
+                ],
+            }
+            for visit in peer.visits.rooms
+        ]
+        room = peer.room
+        own = None if room is None else {"attendants": sorted(room.attendants), "tunnels": room.tunnels}
+        return {"visited": visited, "own": own}
+
+    def _alias(self, room: str, alias: str, *, is_revoked: bool) -> Value:
+        if self._running is None:
+            raise CommandError(_NOT_RUNNING)
+        peer, clock = self._running
+        answer = peer.visits.ask(room, REVOKE, [alias]) if is_revoked else peer.alias(room, alias)
+        peer.peer.connections.update(clock())
+        return answer
 
     def _check_damaged(self, places: list[Value]) -> bool:
         """Check messages found damaged by another process: pairs of a feed and a number."""

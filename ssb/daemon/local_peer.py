@@ -24,6 +24,9 @@ from ssb.peer.peer import Peer
 from ssb.peer.program import PeerEvent, PeerWrapper
 from ssb.replication.blobs import Blobs
 from ssb.replication.loose import Loose
+from ssb.rooms.alias import sign
+from ssb.rooms.room import REGISTER, Room, RoomOptions
+from ssb.rooms.visits import DENIED, Visits
 from ssb.transport.address import Invite, PeerAddress
 
 MOST_PUBS: Final = 50
@@ -48,6 +51,14 @@ class _AccountAccess:
 
     def knows(self, peer: str) -> bool:
         return peer in self._friends or peer in self._invites or peer in self._account.graph.replicated()
+
+    def is_member(self, peer: str) -> bool:
+        """Whether a peer is a member of the room that this one may be: followed, as invites make it."""
+        graph = self._account.graph
+        return peer == graph.origin or graph.is_following(graph.origin, peer)
+
+    def meets(self, peer: str) -> bool:
+        return self.admits(peer) and self.is_member(peer)
 
     def is_named(self, peer: str) -> bool:
         """Whether the user has named a peer, and so its address."""
@@ -107,9 +118,10 @@ class LocalPeer(PeerWrapper):
         epoch_ms: the time at 0 ns, in ms since 1970.
         now: the time, ns.
         announcements: see Peer.
+        room: the room that it is to be; None if it is none.
 
     Attributes:
-        peer, blobs, loose: see Peer.
+        peer, blobs, loose, visits, room: see Peer.
         epoch_ms: see above.
     """
 
@@ -121,6 +133,7 @@ class LocalPeer(PeerWrapper):
         epoch_ms: float,
         now: int,
         announcements: Mapping[int, PeerAddress] = MappingProxyType({}),
+        room: RoomOptions | None = None,
     ) -> None:
         self._account = account
         self.epoch_ms = epoch_ms
@@ -129,6 +142,14 @@ class LocalPeer(PeerWrapper):
         wanted = sorted(account.graph.replicated())
         self.blobs = Blobs(account.blobs)
         self.loose = Loose(account.feeds)
+        self.visits = Visits(account.identity.ref, self._access.meets)
+        self.room = room and Room(
+            room,
+            self._access.is_member,
+            account.aliases(),
+            account.set_aliases,
+            lambda: int(self._access.now_ms),
+        )
         self.peer = Peer(
             account.identity,
             account.feeds,
@@ -141,6 +162,8 @@ class LocalPeer(PeerWrapper):
             self._access,
             announcements,
             loose=self.loose,
+            visits=self.visits,
+            room=self.room,
         )
         super().__init__(self.peer)
         for author, blocked in account.graph.blocks():
@@ -178,15 +201,25 @@ class LocalPeer(PeerWrapper):
         self._access.admit_guest(identity.ref, uses)
         return Invite(address, seed)
 
+    def alias(self, room: str, name: str) -> Value:
+        """Register an alias in a room; return its URI, None until the room has answered.
+
+        Raises ValueError with the room's reason.
+        """
+        alias = sign(self._account.identity, room, name)
+        return self.visits.ask(room, REGISTER, [name, alias.signature])
+
     # The endpoint
 
     def next_deadline(self) -> int | None:
         """See Endpoint."""
-        return earliest(self.peer.next_deadline(), self._recovery.next_deadline())
+        rooms = 0 if self.visits.has_news else None
+        return earliest(rooms, self.peer.next_deadline(), self._recovery.next_deadline())
 
     def wake(self, now: int) -> None:
         """See Endpoint."""
         super().wake(now)
+        self._visit(now)
         if self._recovery.wake(now):
             own = self._account.own
             detail = f"{own.tip} messages; it can go on"
@@ -224,6 +257,25 @@ class LocalPeer(PeerWrapper):
                 self._apply_contact(event.message, now)
         self._call_pubs(now)
 
+    def _visit(self, now: int) -> None:
+        """Pass on what comes through rooms, and call those who are there."""
+        for event in self.visits.take_events():
+            self.on_stream(event, now)
+        for kind, peer, room in self.visits.take_news():
+            if kind == DENIED:
+                self.peer.connections.refused["called through a room, and is not followed"] += 1
+                detail = f"called through the room {room}, and is not followed"
+                self._events.append(PeerEvent(now, "refused", peer, detail))
+            else:
+                self._meet(peer, now)
+
+    def _meet(self, peer: str, now: int) -> None:
+        """Call a peer that is in a room if it is followed; call it no more if it is not, or has left."""
+        if self.visits.is_present(peer) and self._access.meets(peer):
+            self.peer.meet(peer, now)
+        elif peer in self.peer.connections.scheduler:
+            self.peer.part(peer, now)
+
     def _apply_contact(self, message: Message, now: int) -> None:
         """Apply a message about follows or blocks."""
         content = message.content
@@ -240,6 +292,8 @@ class LocalPeer(PeerWrapper):
                     self.peer.remove(contact, now)
             else:
                 self.peer.replication.selection.show(message.author, contact)
+            if message.author == self._account.identity.ref:
+                self._meet(contact, now)
         changes = self._account.graph.take_changes()
         self._has_news_of_pubs |= bool(changes.added)
         self.peer.want_all(changes.added, now)

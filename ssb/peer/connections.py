@@ -6,13 +6,13 @@ others are unaffected. Closing cannot fail.
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import count
 from random import Random
 from typing import Final
 
-from base.endpoint import Close, Closed, Connect, Opened, Send, StreamAction
+from base.endpoint import Address, Close, Closed, Connect, Opened, Pause, Send, StreamAction
 from base.key_log import Secret
 from base.timers import Timers, earliest
 from ssb.keys import Identity, feed_ref, parse_feed
@@ -24,6 +24,7 @@ from ssb.peer.program import PeerEvent
 from ssb.peer.scheduler import Scheduler
 from ssb.peer.services import Services
 from ssb.replication.replication import Replication
+from ssb.rooms.visits import Visits
 from ssb.store.feeds import StoreError
 from ssb.transport.calls import Calls
 from ssb.transport.handshake import ClientHandshake, ServerHandshake
@@ -47,6 +48,7 @@ class Connections(Mapping[int, Connection]):
         replication: the protocol of replication.
         services: the calls on connections.
         events: list for the peer's events.
+        visits: streams through rooms; None if the peer visits none.
 
     Attributes:
         scheduler: selects the peers to call.
@@ -63,7 +65,9 @@ class Connections(Mapping[int, Connection]):
         replication: Replication,
         services: Services,
         events: list[PeerEvent],
+        visits: Visits | None = None,
     ) -> None:
+        self._visits = visits
         self._identity = identity
         self._options = options
         self._random = random
@@ -109,10 +113,14 @@ class Connections(Mapping[int, Connection]):
 
     def next_deadline(self) -> int | None:
         """Return when wake() is due, ns."""
-        return earliest(self.scheduler.next_deadline(), self._timers.next_deadline())
+        rooms = (room.next_deadline() for room in self._services.rooms)
+        return earliest(self.scheduler.next_deadline(), self._timers.next_deadline(), *rooms)
 
     def wake(self, now: int) -> None:
         """Close connections after their timeouts, and stop waiting for EBT."""
+        for room in self._services.rooms:
+            for number, fault in room.wake(now):
+                self.refuse(self._connections[number], fault, now)
         due = [self._connections[number] for number in self._timers.expire(now)]
         self._changed |= dict.fromkeys(connection.number for connection in due)  # to set their timers again
         for connection in due:
@@ -127,10 +135,8 @@ class Connections(Mapping[int, Connection]):
 
     def update(self, now: int) -> None:
         """Call peers, give up calls of little use, and send output."""
-        for remote, address in self.scheduler.take_calls(now):
-            number = next(self._numbers)
-            self._calling[number] = remote
-            self._actions.append(Connect(number, address))
+        for call in self.scheduler.take_calls(now):
+            self._call(*call, now)
         leaving = self.scheduler.next_to_close(now)
         if leaving is not None:
             for connection in list(self._connections.values()):
@@ -143,13 +149,39 @@ class Connections(Mapping[int, Connection]):
                     self._services.send_output(connection, now)
                 output = connection.take_output()
                 if output:
-                    self._actions.append(Send(connection.number, output))
+                    self._act(Send(connection.number, output))
                 if connection.replication is not None and self._replication.is_over(connection.number):
                     over.append(connection)
                 self._timers.set(connection.number, self._deadline(connection))
         for connection in over:
             if connection.number in self._connections:
                 self.close(connection, now)
+        for room in self._services.rooms:
+            self._actions += [Pause(number, paused) for number, paused in room.take_pauses()]
+
+    def _call(self, remote: str, address: Address | None, failures: int, now: int) -> None:
+        """Call a peer at its address; through a room if it has none, and each second time after a failure."""
+        number = None
+        if self._visits is not None and (address is None or failures % 2):
+            number = self._visits.connect(remote)
+        if number is None and address is not None:
+            number = next(self._numbers)
+            self._actions.append(Connect(number, address))
+        if number is None:
+            self._not_reached(remote, "it is in no room that this peer visits", now)
+        else:
+            self._calling[number] = remote
+
+    def is_through_room(self, connection: Connection) -> bool:
+        """Whether a connection is a tunnel."""
+        return self._visits is not None and self._visits.is_stream(connection.number)
+
+    def _act(self, action: Send | Close) -> None:
+        """Act on a stream of TCP, or on one through a room."""
+        if self._visits is not None and self._visits.is_stream(action.stream):
+            self._visits.act(action)
+        else:
+            self._actions.append(action)
 
     def changed(self, connection: Connection) -> None:
         """Mark a connection for update(): it may have output or a new deadline."""
@@ -161,7 +193,15 @@ class Connections(Mapping[int, Connection]):
         A connection counts as changed until it is yielded, so an interrupted caller loses none.
         """
         self._changed |= {**dict.fromkeys(self._replication.take_changed()), **self._services.streaming}
-        for number in list(self._changed if self._services.blobs is None else self._connections):
+        numbers = list(self._changed if self._services.blobs is None else self._connections)
+        if self._visits is not None:  # streams through rooms come first: their output is calls on others
+            numbers.sort(key=self._visits.is_stream, reverse=True)
+        yield from self._take(numbers)
+        while touched := self._services.take_touched():
+            yield from self._take(touched)
+
+    def _take(self, numbers: Iterable[int]) -> Iterator[Connection]:
+        for number in numbers:
             self._changed.pop(number, None)
             connection = self._connections.get(number)
             if connection is not None:
@@ -188,20 +228,20 @@ class Connections(Mapping[int, Connection]):
             surplus = self._limits.surplus(event.peer[0], self._connections.values())
             if surplus is not None:
                 self._turn_away(surplus, "too many handshakes at once")
+        room = "" if self._visits is None else self._visits.room_of(event.stream)
+        channel = self._channel(called, admits=self._access.meets if room else self._access.admits)
         self._connections[event.stream] = connection = Connection(
-            event.stream, event.peer[0], called, now, self._channel(called), Calls(), heard=now
+            event.stream, room or event.peer[0], called, now, channel, Calls(), heard=now
         )
         self.changed(connection)
 
-    def _channel(self, called: str | None) -> Channel:
+    def _channel(self, called: str | None, admits: Callable[[str], bool]) -> Channel:
         identity, network = self._identity, self._options.network
         if not self._options.encrypts:
             return PlainStream(identity.public_key)
         seed = self._random.randbytes(32)
         if called is None:
-            return SecureStream(
-                ServerHandshake(identity, network, seed, lambda key: self._access.admits(feed_ref(key)))
-            )
+            return SecureStream(ServerHandshake(identity, network, seed, lambda key: admits(feed_ref(key))))
         return SecureStream(ClientHandshake(identity, parse_feed(called), network, seed))
 
     def greet(self, connection: Connection, now: int) -> bool:
@@ -271,7 +311,7 @@ class Connections(Mapping[int, Connection]):
             if connection.number in self._connections:
                 reason = f"this peer has failed: {error}"
                 self.troubles[_VARIABLE.sub("…", reason)] += 1
-                self._actions.append(Close(connection.number, abort=True))
+                self._act(Close(connection.number, abort=True))
                 self.drop(connection, now, reason, is_own=True)
             if not isinstance(error, StoreError):
                 raise
@@ -282,13 +322,13 @@ class Connections(Mapping[int, Connection]):
         self._events.append(PeerEvent(now, "refused", connection.remote, reason))
         if connection.called is None and connection.remote:
             self._limits.blame(connection.remote, now)
-        self._actions.append(Close(connection.number, abort=True))
+        self._act(Close(connection.number, abort=True))
         self.drop(connection, now, reason)
 
     def _turn_away(self, connection: Connection, reason: str) -> None:
         """Abort an inbound connection before any service has begun."""
         self.refused[reason] += 1
-        self._actions.append(Close(connection.number, abort=True))
+        self._act(Close(connection.number, abort=True))
         self._forget(connection)
 
     def close(self, connection: Connection, now: int) -> None:
@@ -297,8 +337,8 @@ class Connections(Mapping[int, Connection]):
             connection.calls.goodbye()
         output = connection.take_output()
         connection.channel.end()
-        self._actions.append(Send(connection.number, output + connection.channel.take_output()))
-        self._actions.append(Close(connection.number))
+        self._act(Send(connection.number, output + connection.channel.take_output()))
+        self._act(Close(connection.number))
         self.drop(connection, now)
 
     def drop(self, connection: Connection, now: int, fault: str = "", *, is_own: bool = False) -> None:

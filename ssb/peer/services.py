@@ -13,6 +13,7 @@ from ssb.replication.blobs import Blobs, BlobSource
 from ssb.replication.history import HistoryFetch, HistorySource
 from ssb.replication.loose import Loose
 from ssb.replication.replication import InvalidRequest, ProtocolError, Replication
+from ssb.rooms.line import Line, LineService
 from ssb.store.blobs import RefusedBlob
 from ssb.store.feeds import FeedStore, StoreError
 from ssb.transport.calls import Answered, Called, CallEvent, Finished
@@ -53,9 +54,10 @@ class Services:
         blobs: its blobs; None if it handles none.
         access: decides who may connect, and who is a guest.
         loose: single messages by their ids; None if it handles none.
+        rooms: the protocols of rooms, of those who visit them and of rooms themselves.
 
     Attributes:
-        blobs, loose: see above.
+        blobs, loose, rooms: see above.
     """
 
     def __init__(
@@ -66,7 +68,9 @@ class Services:
         blobs: Blobs | None,
         access: AccessPolicy = OPEN_ACCESS,
         loose: Loose | None = None,
+        rooms: Sequence[LineService] = (),
     ) -> None:
+        self.rooms = rooms
         self._reference = reference
         self._feeds = feeds
         self._replication = replication
@@ -84,6 +88,10 @@ class Services:
         """The connections with answered streams, which may grow with the store."""
         return self._streaming
 
+    def take_touched(self) -> dict[int, None]:
+        """Return the connections with new output of rooms since the last call."""
+        return {number: None for room in self.rooms for number in room.take_changed()}
+
     def open(self, connection: Connection, now: int) -> None:
         """Add an authenticated connection: make the initial calls."""
         if connection.called is not None:
@@ -98,6 +106,10 @@ class Services:
             connection.wants_heard = connection.calls.call(blobs.CREATE_WANTS, [], "source")
         if self.loose is not None and not self._access.is_guest(connection.remote):
             self.loose.open(connection.number, connection.remote)
+        if self.rooms and not self._access.is_guest(connection.remote):
+            line = Line(connection.number, connection.remote, connection.calls, connection.called is not None)
+            for room in self.rooms:
+                room.open(line, now)
 
     def close(self, connection: Connection, now: int) -> None:
         """Remove a connection."""
@@ -106,6 +118,8 @@ class Services:
             self.blobs.close(connection.number)
         if self.loose is not None:
             self.loose.close(connection.number)
+        for room in self.rooms:
+            room.close(connection.number)
         if connection.replication is not None:
             connection.replication = None
             self._replication.close(connection.number, now)
@@ -214,6 +228,8 @@ class Services:
         if event.name == USE_INVITE or self._access.is_guest(connection.remote):
             self._serve_guest(connection, event)
             return
+        if any(room.serve(connection.number, event) for room in self.rooms):
+            return
         match event.name, event.form:
             case self._replication.name, "duplex":
                 why = self._replication.refuses(arguments[0] if arguments else None)
@@ -276,6 +292,9 @@ class Services:
             self.loose.receive(connection.number, event.body, now_ms)
         elif call in connection.pings:
             connection.calls.answer(call, int(now_ms))
+        else:
+            for room in self.rooms:
+                room.receive(connection.number, event)
 
     def _on_finish(self, connection: Connection, event: Finished, now: int) -> None:
         call = event.call
@@ -285,6 +304,8 @@ class Services:
         if fetch is not None and fetch.asked is not None:
             self._answers.append(Answer(connection.remote, fetch.feed, fetch.last, event.error))
         connection.pings.discard(call)
+        for room in self.rooms:
+            room.finish(connection.number, event)
         if call in connection.loose:
             del connection.loose[call]
             connection.refuses_loose |= call > 0

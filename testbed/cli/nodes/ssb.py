@@ -37,6 +37,8 @@ class Settings:
         "get": "testbed.cli.nodes.ssb_get:get",
         "view": "testbed.cli.nodes.ssb_view:view",
         "pubs": "testbed.cli.nodes.ssb_meeting:pubs",
+        "rooms": "testbed.cli.nodes.ssb_meeting:rooms",
+        "alias": "testbed.cli.nodes.ssb_meeting:alias",
         "contract": "testbed.cli.nodes.ndn_over_ssb:contract",
         "name": "testbed.cli.nodes.ndn_over_ssb:name",
         "import": "testbed.cli.nodes.ssb_transfer:import_",
@@ -112,6 +114,8 @@ def commands_of(settings: Settings, *, begins: bool = False) -> Iterator[Any]:
     show_default=True,
     help="Most connections at once.",
 )
+@click.option("--room", metavar="NAME", help="Be a room of this name, where peers meet over tunnels.")
+@click.option("--members-only", is_flag=True, help="Only those whom this peer follows may use its room.")
 @click.option(
     "--ndn",
     metavar="LAYERING",
@@ -145,6 +149,8 @@ def peer(
     hops: int,
     network: str | None,
     connections: int,
+    room: str | None,
+    members_only: bool,
     ndn: str | None,
     root: str | None,
     provide: int | None,
@@ -160,6 +166,7 @@ def peer(
     from ssb.daemon.account import Account
     from ssb.daemon.service import run
     from ssb.peer.options import PeerOptions
+    from ssb.rooms.room import RoomOptions
 
     options = PeerOptions(connections=connections)
     if network is not None:
@@ -167,6 +174,8 @@ def peer(
     exclude("ndn", "root")
     if root is None and (provide is not None or anchor is not None):
         raise click.UsageError("--provide and --anchor need --ndn-over-ssb")
+    if members_only and room is None:
+        raise click.UsageError("--members-only needs --room")
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
     with closing(Account(settings.path, hops)) as account:
         if settings.is_settled:
@@ -187,6 +196,7 @@ def peer(
                 lambda address: click.echo(f"feednet: ready, {address}"),
                 external,
                 announces=lan,
+                room=None if room is None else partial(RoomOptions, room, not members_only),
                 surroundings=surroundings,
             )
         )
@@ -292,15 +302,27 @@ def follow(settings: Settings, feed: str, undo: bool, block: bool) -> None:
 def connect(settings: Settings, address: str) -> None:
     """Call the peer at ADDRESS (net:HOST:PORT~shs:KEY), now if this peer runs, and whenever it does.
 
-    `status` says if it cannot be reached, and why.
+    `status` says if it cannot be reached, and why. With the URI of an alias (ssb:experimental?...), the peer
+    calls the room, and follows the alias's owner, whom it meets there once the owner follows, too.
     """
+    from ssb.rooms.alias import InvalidAlias, is_alias_uri, parse_uri
     from ssb.transport.address import InvalidAddress, parse_address
     from ssb.uri import plain
 
-    with as_user_error(InvalidAddress):
-        known = parse_address(plain(address))
+    owner = None
+    with as_user_error(InvalidAddress, InvalidAlias):
+        if is_alias_uri(address):
+            known, (_, owner, _) = parse_uri(address)
+        else:
+            known = parse_address(plain(address))
     with commands_of(settings, begins=True) as commands:
         commands.answer(["connect"], [str(known)])
+        me = commands.answer(["whoami"], [])["id"]
+        if owner not in (None, me) and not commands.answer(
+            ["friends", "isFollowing"], [{"source": me, "dest": owner}]
+        ):
+            commands.answer(["publish"], [{"type": CONTACT, "contact": owner, "following": True}])
+            click.echo(f"following {owner}")
 
 
 @ssb.command()
