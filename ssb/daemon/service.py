@@ -17,7 +17,6 @@ from base.endpoint import GroupPort, Program, StreamPort
 from base.interface import Attachment
 from base.netif import interfaces
 from base.sockets import Sockets
-from ssb.applications.pubs import is_loopback
 from ssb.canonical import Value
 from ssb.daemon.account import Account
 from ssb.daemon.commands import CommandError, Commands
@@ -72,8 +71,7 @@ async def run(
         host, port: where it listens; `0.0.0.0` for everywhere.
         options: see PeerOptions.
         on_ready: called when others can reach it.
-        external: the host by which others reach it, for invites; by default `host`,
-            or this machine's first address if that is `0.0.0.0`.
+        external: the host by which others reach it, for invites; "" to tell it from `host`.
         room: returns what it tells of itself as a room at its address; None if it is none.
         announces: whether it announces itself in the local networks of all interfaces, and listens to others.
         surroundings: the program around the peer.
@@ -85,7 +83,6 @@ async def run(
     media = _media() if announces else {}
     address = PeerAddress(external or _reachable(host), port, account.identity.ref)
     announced = {number: address._replace(host=group.interface.ipv4) for number, group in media.items()}
-    options = options._replace(calls_loopback=is_loopback(host))  # it reaches no other hosts
     peer = LocalPeer(account, options, SystemRandom(), epoch_ms, clock(), announced, room and room(address))
     program: PeerProgram = peer if surroundings is None else surroundings.around(peer, clock())
     sockets = Sockets([Program(program, {1: StreamPort(port), **media})], host, clock)

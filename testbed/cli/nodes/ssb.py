@@ -163,12 +163,14 @@ def peer(
     import asyncio
     import logging
 
+    from ssb.applications.pubs import is_loopback
     from ssb.daemon.account import Account
     from ssb.daemon.service import run
     from ssb.peer.options import PeerOptions
     from ssb.rooms.room import RoomOptions
 
-    options = PeerOptions(connections=connections)
+    # A socket bound to this machine's own address reaches no other hosts.
+    options = PeerOptions(connections=connections, calls_loopback=is_loopback(host))
     if network is not None:
         options = options._replace(network=_network_key(network))
     exclude("ndn", "root")
@@ -182,11 +184,6 @@ def peer(
             account.own.settle()
         if account.own.doubt:
             logging.warning("nothing is published yet: %s", account.own.why())
-        surroundings = None
-        if ndn is not None:
-            surroundings = _gateway(account, ndn)
-        elif root is not None:
-            surroundings = _participant(account, root, provide, anchor)
         asyncio.run(
             run(
                 account,
@@ -197,9 +194,18 @@ def peer(
                 external,
                 announces=lan,
                 room=None if room is None else partial(RoomOptions, room, not members_only),
-                surroundings=surroundings,
+                surroundings=_surroundings(account, ndn, root, provide, anchor),
             )
         )
+
+
+def _surroundings(
+    account: Any, ndn: str | None, root: str | None, provide: int | None, anchor: tuple[Path, Path] | None
+) -> Any:
+    """Return the gateway or the participant around an account's peer; None if it is a plain peer."""
+    if ndn is not None:
+        return _gateway(account, ndn)
+    return None if root is None else _participant(account, root, provide, anchor)
 
 
 def _network_key(text: str) -> bytes:
