@@ -273,7 +273,7 @@ class Commands:
             raise CommandError(_NOT_RUNNING)
         peer, _ = self._running
         namer = self._account.views.namer()
-        connected = {connection.remote: number for number, connection in peer.peer.connections.items()}
+        connected = {connection.remote: connection.room for connection in peer.peer.connections.values()}
         visited: list[Value] = [
             {
                 "room": visit.line.remote,
@@ -285,7 +285,7 @@ class Commands:
                         "peer": other,
                         "name": namer(other),
                         "connected": other in connected,
-                        "tunnelled": other in connected and peer.visits.is_stream(connected[other]),
+                        "tunnelled": bool(connected.get(other)),
                     }
                     for other in sorted(visit.attendants)
                 ],

@@ -34,6 +34,7 @@ class Connection:
         refuses_loose: the remote does not know that call.
         pings: the remote's calls of `gossip.ping`.
         useful: number of new messages received.
+        room: the room that carries it as a tunnel; "" if there is none.
     """
 
     number: int
@@ -57,6 +58,7 @@ class Connection:
     refuses_loose: bool = False
     pings: set[int] = field(default_factory=set)
     useful: int = 0
+    room: str = ""
 
     @property
     def remote(self) -> str:

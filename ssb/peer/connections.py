@@ -8,11 +8,10 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from itertools import count
 from random import Random
 from typing import Final
 
-from base.endpoint import Address, Close, Closed, Connect, Opened, Pause, Send, StreamAction
+from base.endpoint import Closed, Opened
 from base.key_log import Secret
 from base.timers import Timers, earliest
 from ssb.keys import Identity, feed_ref, parse_feed
@@ -23,8 +22,8 @@ from ssb.peer.options import PeerOptions
 from ssb.peer.program import PeerEvent
 from ssb.peer.scheduler import Scheduler
 from ssb.peer.services import Services
+from ssb.peer.streams import Streams
 from ssb.replication.replication import Replication
-from ssb.rooms.visits import Visits
 from ssb.store.feeds import StoreError
 from ssb.transport.calls import Calls
 from ssb.transport.handshake import ClientHandshake, ServerHandshake
@@ -48,9 +47,10 @@ class Connections(Mapping[int, Connection]):
         replication: the protocol of replication.
         services: the calls on connections.
         events: list for the peer's events.
-        visits: streams through rooms; None if the peer visits none.
+        streams: see Streams.
 
     Attributes:
+        streams: see above.
         scheduler: selects the peers to call.
         refused: number of connections closed for a fault of the other peer or lack of room, by reason.
         troubles: number of connections closed for a fault of this peer, by reason.
@@ -65,9 +65,9 @@ class Connections(Mapping[int, Connection]):
         replication: Replication,
         services: Services,
         events: list[PeerEvent],
-        visits: Visits | None = None,
+        streams: Streams,
     ) -> None:
-        self._visits = visits
+        self.streams = streams
         self._identity = identity
         self._options = options
         self._random = random
@@ -77,12 +77,10 @@ class Connections(Mapping[int, Connection]):
         self._events = events
         self.scheduler = Scheduler(random, options.scheduler)
         self._limits = InboundLimits(access, options.connections, options.handshakes)
-        self._numbers = count(1)
         self._connections: dict[int, Connection] = {}
         self._timers = Timers[int]()
         self._changed: dict[int, None] = {}  # connections that may have output or a new deadline
         self._calling: dict[int, str] = {}
-        self._actions: list[StreamAction] = []
         self._secrets: list[Secret] = []
         self.refused: Counter[str] = Counter()
         self.troubles: Counter[str] = Counter()
@@ -100,11 +98,6 @@ class Connections(Mapping[int, Connection]):
     def called(self) -> set[str]:
         """The peers that this one has called or is calling."""
         return {each.called for each in self.values() if each.called}.union(self._calling.values())
-
-    def take_actions(self) -> list[StreamAction]:
-        """See StreamEndpoint."""
-        actions, self._actions = self._actions, []
-        return actions
 
     def take_secrets(self) -> list[Secret]:
         """Return the secrets of streams opened since the last call."""
@@ -135,8 +128,12 @@ class Connections(Mapping[int, Connection]):
 
     def update(self, now: int) -> None:
         """Call peers, give up calls of little use, and send output."""
-        for call in self.scheduler.take_calls(now):
-            self._call(*call, now)
+        for remote, address, failures in self.scheduler.take_calls(now):
+            number = self.streams.open(remote, address, failures)
+            if number is None:
+                self._not_reached(remote, "it is in no room that this peer visits", now)
+            else:
+                self._calling[number] = remote
         leaving = self.scheduler.next_to_close(now)
         if leaving is not None:
             for connection in list(self._connections.values()):
@@ -149,7 +146,7 @@ class Connections(Mapping[int, Connection]):
                     self._services.send_output(connection, now)
                 output = connection.take_output()
                 if output:
-                    self._act(Send(connection.number, output))
+                    self.streams.send(connection.number, output)
                 if connection.replication is not None and self._replication.is_over(connection.number):
                     over.append(connection)
                 self._timers.set(connection.number, self._deadline(connection))
@@ -157,31 +154,8 @@ class Connections(Mapping[int, Connection]):
             if connection.number in self._connections:
                 self.close(connection, now)
         for room in self._services.rooms:
-            self._actions += [Pause(number, paused) for number, paused in room.take_pauses()]
-
-    def _call(self, remote: str, address: Address | None, failures: int, now: int) -> None:
-        """Call a peer at its address; through a room if it has none, and each second time after a failure."""
-        number = None
-        if self._visits is not None and (address is None or failures % 2):
-            number = self._visits.connect(remote)
-        if number is None and address is not None:
-            number = next(self._numbers)
-            self._actions.append(Connect(number, address))
-        if number is None:
-            self._not_reached(remote, "it is in no room that this peer visits", now)
-        else:
-            self._calling[number] = remote
-
-    def is_through_room(self, connection: Connection) -> bool:
-        """Whether a connection is a tunnel."""
-        return self._visits is not None and self._visits.is_stream(connection.number)
-
-    def _act(self, action: Send | Close) -> None:
-        """Act on a stream of TCP, or on one through a room."""
-        if self._visits is not None and self._visits.is_stream(action.stream):
-            self._visits.act(action)
-        else:
-            self._actions.append(action)
+            for number, paused in room.take_pauses():
+                self.streams.pause(number, paused=paused)
 
     def changed(self, connection: Connection) -> None:
         """Mark a connection for update(): it may have output or a new deadline."""
@@ -194,9 +168,7 @@ class Connections(Mapping[int, Connection]):
         """
         self._changed |= {**dict.fromkeys(self._replication.take_changed()), **self._services.streaming}
         numbers = list(self._changed if self._services.blobs is None else self._connections)
-        if self._visits is not None:  # streams through rooms come first: their output is calls on others
-            numbers.sort(key=self._visits.is_stream, reverse=True)
-        yield from self._take(numbers)
+        yield from self._take(self.streams.in_order(numbers))
         while touched := self._services.take_touched():
             yield from self._take(touched)
 
@@ -228,10 +200,10 @@ class Connections(Mapping[int, Connection]):
             surplus = self._limits.surplus(event.peer[0], self._connections.values())
             if surplus is not None:
                 self._turn_away(surplus, "too many handshakes at once")
-        room = "" if self._visits is None else self._visits.room_of(event.stream)
+        room = self.streams.room_of(event.stream)
         channel = self._channel(called, admits=self._access.meets if room else self._access.admits)
         self._connections[event.stream] = connection = Connection(
-            event.stream, room or event.peer[0], called, now, channel, Calls(), heard=now
+            event.stream, room or event.peer[0], called, now, channel, Calls(), heard=now, room=room
         )
         self.changed(connection)
 
@@ -311,7 +283,7 @@ class Connections(Mapping[int, Connection]):
             if connection.number in self._connections:
                 reason = f"this peer has failed: {error}"
                 self.troubles[_VARIABLE.sub("…", reason)] += 1
-                self._act(Close(connection.number, abort=True))
+                self.streams.close(connection.number, abort=True)
                 self.drop(connection, now, reason, is_own=True)
             if not isinstance(error, StoreError):
                 raise
@@ -322,13 +294,13 @@ class Connections(Mapping[int, Connection]):
         self._events.append(PeerEvent(now, "refused", connection.remote, reason))
         if connection.called is None and connection.remote:
             self._limits.blame(connection.remote, now)
-        self._act(Close(connection.number, abort=True))
+        self.streams.close(connection.number, abort=True)
         self.drop(connection, now, reason)
 
     def _turn_away(self, connection: Connection, reason: str) -> None:
         """Abort an inbound connection before any service has begun."""
         self.refused[reason] += 1
-        self._act(Close(connection.number, abort=True))
+        self.streams.close(connection.number, abort=True)
         self._forget(connection)
 
     def close(self, connection: Connection, now: int) -> None:
@@ -337,8 +309,8 @@ class Connections(Mapping[int, Connection]):
             connection.calls.goodbye()
         output = connection.take_output()
         connection.channel.end()
-        self._act(Send(connection.number, output + connection.channel.take_output()))
-        self._act(Close(connection.number))
+        self.streams.send(connection.number, output + connection.channel.take_output())
+        self.streams.close(connection.number)
         self.drop(connection, now)
 
     def drop(self, connection: Connection, now: int, fault: str = "", *, is_own: bool = False) -> None:

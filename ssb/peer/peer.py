@@ -24,6 +24,7 @@ from ssb.peer.connections import Connections
 from ssb.peer.options import PeerOptions
 from ssb.peer.program import PeerEvent
 from ssb.peer.services import ServiceError, Services
+from ssb.peer.streams import Streams
 from ssb.replication.blobs import Blobs
 from ssb.replication.ebt import Ebt, RemoteClocks
 from ssb.replication.loose import Loose
@@ -89,8 +90,9 @@ class Peer:
         self._events: list[PeerEvent] = []
         rooms = [each for each in (visits, room) if each is not None]
         self.services = Services(identity.ref, feeds, self.protocol, blobs, access, loose, rooms)
+        self._streams = Streams(visits)
         self.connections = Connections(
-            identity, options, random, access, self.protocol, self.services, self._events, visits
+            identity, options, random, access, self.protocol, self.services, self._events, self._streams
         )
 
     # Calls of the application
@@ -210,7 +212,7 @@ class Peer:
 
     def take_actions(self) -> list[StreamAction]:
         """See StreamEndpoint."""
-        return self.connections.take_actions()
+        return self._streams.take_actions()
 
     def next_deadline(self) -> int | None:
         """Return when wake() is due, ns."""
@@ -252,7 +254,7 @@ class Peer:
             elif isinstance(event, Ended):
                 connections.close(connection, now)
             elif isinstance(event, Closed):
-                is_told = connection.remote or (event.reason and connections.is_through_room(connection))
+                is_told = connection.remote or connection.room
                 connections.drop(connection, now, event.reason if is_told else "")
         connections.update(now)
 

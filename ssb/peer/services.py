@@ -106,7 +106,7 @@ class Services:
             connection.wants_heard = connection.calls.call(blobs.CREATE_WANTS, [], "source")
         if self.loose is not None and not self._access.is_guest(connection.remote):
             self.loose.open(connection.number, connection.remote)
-        if self.rooms and not self._access.is_guest(connection.remote):
+        if not connection.room and not self._access.is_guest(connection.remote):
             line = Line(connection.number, connection.remote, connection.calls, connection.called is not None)
             for room in self.rooms:
                 room.open(line, now)

@@ -197,7 +197,7 @@ class Visits(Mapping[int, Visit]):
 
     def open(self, line: Line, now: int) -> None:
         """See LineService: find out whether it leads to a room."""
-        if line.is_called and not self.is_stream(line.number):
+        if line.is_called:
             self._visits[line.number] = visit = Visit(line, now)
             self._call(visit, METADATA, "async")
 
