@@ -114,6 +114,7 @@ const actions = {
   registerAlias: ({ room, alias }) => promised((done) => sbot.roomClient.registerAlias(room, alias, done)),
   revokeAlias: ({ room, alias }) => promised((done) => sbot.roomClient.revokeAlias(room, alias, done)),
   consumeAlias: ({ uri }) => promised((done) => sbot.roomClient.consumeAliasUri(uri, done)).then(() => true),
+  status: async ({ feed }) => sbot.ebt.peerStatus(feed),
   // Call as the guest whom an invite's seed makes, and ask to be followed.
   useInvite: async ({ address, seed }) => {
     const invite = { name: 'invite', manifest: { use: 'async' }, init: () => ({ use: () => {} }) }
