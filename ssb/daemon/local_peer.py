@@ -142,10 +142,11 @@ class LocalPeer(PeerWrapper):
         wanted = sorted(account.graph.replicated())
         self.blobs = Blobs(account.blobs)
         self.loose = Loose(account.feeds)
-        self.visits = Visits(account.identity.ref, self._access.meets)
+        self.visits = Visits(account.identity.ref, self._access.meets, self._replicates)
         self.room = room and Room(
             room,
             self._access.is_member,
+            self._replicates,
             account.aliases(),
             account.set_aliases,
             lambda: int(self._access.now_ms),
@@ -268,6 +269,9 @@ class LocalPeer(PeerWrapper):
                 self._events.append(PeerEvent(now, "refused", peer, detail))
             else:
                 self._meet(peer, now)
+
+    def _replicates(self, feed: str) -> bool:
+        return feed in self._account.graph.replicated()
 
     def _meet(self, peer: str, now: int) -> None:
         """Call a peer that is in a room if it is followed; call it no more if it is not, or has left."""

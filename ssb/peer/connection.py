@@ -34,6 +34,7 @@ class Connection:
         refuses_loose: the remote does not know that call.
         pings: the remote's calls of `gossip.ping`.
         useful: number of new messages received.
+        is_apart: only the protocols of rooms are for it; None while that is not known.
         room: the room that carries it as a tunnel; "" if there is none.
     """
 
@@ -58,6 +59,7 @@ class Connection:
     refuses_loose: bool = False
     pings: set[int] = field(default_factory=set)
     useful: int = 0
+    is_apart: bool | None = False
     room: str = ""
 
     @property
@@ -68,7 +70,7 @@ class Connection:
     @property
     def waits_for_ebt(self) -> bool:
         """Whether the other peer may still call `ebt.replicate`."""
-        return self.replication is None and not self.has_tried_ebt
+        return self.replication is None and not self.has_tried_ebt and self.is_apart is False
 
     def take_output(self) -> bytes:
         """Return the bytes to send."""

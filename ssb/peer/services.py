@@ -20,6 +20,8 @@ from ssb.transport.calls import Answered, Called, CallEvent, Finished
 
 USE_INVITE: Final = ("invite", "use")
 
+_ALWAYS = {("gossip", "ping"), ("whoami",)}
+_NOT_ALLOWED = "method:{} is not in list of allowed methods"
 _MOST_STREAMS = 2  # of single messages: one that each side has opened
 _ROOM = 1 << 16  # bytes sent at once: enough to keep TCP busy, and a short queue
 
@@ -94,6 +96,25 @@ class Services:
 
     def open(self, connection: Connection, now: int) -> None:
         """Add an authenticated connection: make the initial calls."""
+        if not connection.room and not self._access.is_guest(connection.remote):
+            line = Line(connection.number, connection.remote, connection.calls, connection.called is not None)
+            for room in self.rooms:
+                room.open(line, now)
+        connection.is_apart = None
+        self._begin(connection, now)
+
+    def _is_apart(self, connection: Connection) -> bool | None:
+        """Whether only the protocols of rooms are for a connection; None while that is not known."""
+        said = [room.is_apart(connection.number) for room in self.rooms]
+        return True if True in said else None if None in said else False
+
+    def _begin(self, connection: Connection, now: int) -> None:
+        """Make the calls of all other services, once it is known that they are for this connection."""
+        if connection.is_apart is not None:
+            return
+        connection.is_apart = self._is_apart(connection)
+        if connection.is_apart is not False:
+            return
         if connection.called is not None:
             connection.has_tried_ebt = True
             replication = self._replication
@@ -106,10 +127,6 @@ class Services:
             connection.wants_heard = connection.calls.call(blobs.CREATE_WANTS, [], "source")
         if self.loose is not None and not self._access.is_guest(connection.remote):
             self.loose.open(connection.number, connection.remote)
-        if not connection.room and not self._access.is_guest(connection.remote):
-            line = Line(connection.number, connection.remote, connection.calls, connection.called is not None)
-            for room in self.rooms:
-                room.open(line, now)
 
     def close(self, connection: Connection, now: int) -> None:
         """Remove a connection."""
@@ -143,6 +160,7 @@ class Services:
                 else:
                     self._on_finish(connection, event, now)
             self._flush(connection, bodies, now, now_ms)
+            self._begin(connection, now)
         except (ProtocolError, InvalidRequest, history.InvalidAnswer) as error:
             raise ServiceError(str(error)) from None
 
@@ -167,7 +185,7 @@ class Services:
             if source.is_over:
                 calls.end(call)
                 self._end_stream(connection, call)
-        if self.blobs is not None:
+        if self.blobs is not None and connection.is_apart is False:
             if connection.wants_told is not None:
                 for body in self.blobs.take_output(connection.number):
                     calls.send(connection.wants_told, body)
@@ -210,9 +228,8 @@ class Services:
         return answers
 
     def _query(self, connection: Connection, feed: str, now: int) -> None:
-        if not self._access.is_guest(connection.remote) and not self._replication.hides(
-            feed, connection.remote
-        ):
+        is_asked = connection.is_apart is False and not self._access.is_guest(connection.remote)
+        if is_asked and not self._replication.hides(feed, connection.remote):
             arguments = history.query(feed, self._feeds.tips().get(feed, 0))
             call = connection.calls.call(history.NAME, arguments, "source")
             connection.fetches[call] = HistoryFetch(feed, asked=now)
@@ -229,6 +246,9 @@ class Services:
             self._serve_guest(connection, event)
             return
         if any(room.serve(connection.number, event) for room in self.rooms):
+            return
+        if event.name not in _ALWAYS and self._is_apart(connection):
+            calls.end(call, _NOT_ALLOWED.format(",".join(event.name)))
             return
         match event.name, event.form:
             case self._replication.name, "duplex":
@@ -260,7 +280,7 @@ class Services:
             case ("whoami",), "async":
                 calls.answer(call, {"id": self._reference})
             case _:
-                calls.end(call, f"method:{','.join(event.name)} is not in list of allowed methods")
+                calls.end(call, _NOT_ALLOWED.format(",".join(event.name)))
 
     def _stream(self, connection: Connection, call: int, source: HistorySource | BlobSource) -> None:
         connection.sources[call] = source

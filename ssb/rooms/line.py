@@ -32,6 +32,12 @@ class LineService(Protocol):
         """End on a connection that has closed; no effect if it was not open here."""
         ...
 
+    def is_apart(self, number: int) -> bool | None:
+        """Whether no other services are for this connection: it joins a room and a visitor, of whom neither
+        replicates the other's feed. None while that is not known.
+        """
+        ...
+
     def serve(self, number: int, call: Called) -> bool:
         """Serve a call of the other peer; return False, without effect, if it is none of these."""
         ...

@@ -56,6 +56,7 @@ class Room:
     Args:
         options: see RoomOptions.
         is_member: whether a peer is a member of a room that is not open.
+        replicates: whether the room's peer replicates a feed.
         aliases: by name in lower case.
         store: called with all aliases, to store them.
         now_ms: returns the time, ms since 1970.
@@ -65,12 +66,14 @@ class Room:
         self,
         options: RoomOptions,
         is_member: Callable[[str], bool],
+        replicates: Callable[[str], bool],
         aliases: Mapping[str, Alias],
         store: Callable[[Mapping[str, Alias]], None],
         now_ms: Callable[[], int],
     ) -> None:
         self._options = options
         self._is_member = is_member
+        self._replicates = replicates
         self._aliases = dict(aliases)
         self._store = store
         self._now_ms = now_ms
@@ -114,6 +117,11 @@ class Room:
             waiting.discard(number)
         if self._present.get(line.remote) == number:
             self._leave(line.remote)
+
+    def is_apart(self, number: int) -> bool | None:
+        """See LineService."""
+        line = self._lines.get(number)
+        return line is not None and not self._replicates(line.remote)
 
     def serve(self, number: int, call: Called) -> bool:
         """See LineService."""

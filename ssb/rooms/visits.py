@@ -1,14 +1,15 @@
 """The side of those who meet: the rooms that a peer visits, and streams through them.
 
 A peer asks each peer that it has called whether it is a room: `room.metadata`, or `tunnel.isRoom` of room 1.
-It subscribes to who is there. A tunnel is a call of `tunnel.connect`; here it is a stream like those of TCP,
-with a number, actions and events, so all protocols of peers work over it unchanged, beginning with the secret
-handshake.
+A room does not learn which feeds its visitors want, unless they want the room's own: EBT and the other calls
+wait for the answer. The peer subscribes to who is there. A tunnel is a call of `tunnel.connect`; here it is a
+stream like those of TCP, with a number, actions and events, so all protocols of peers work over it unchanged,
+beginning with the secret handshake.
 
 Others may open tunnels to this peer if it wants to meet them ("Tunneled authentication").
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, Final, NamedTuple
@@ -70,16 +71,20 @@ class Visit:
     """Open calls for the visit's own purposes, and their names."""
 
 
-class Visits(Mapping[int, Visit]):
-    """Visits by the numbers of connections; a LineService.
+class Visits:
+    """Visits, as a LineService.
 
     Args:
         reference: of this peer.
         meets: whether to let a peer in that calls through a room.
+        replicates: whether this peer replicates a feed.
     """
 
-    def __init__(self, reference: str, meets: Callable[[str], bool]) -> None:
+    def __init__(
+        self, reference: str, meets: Callable[[str], bool], replicates: Callable[[str], bool]
+    ) -> None:
         self._reference = reference
+        self._replicates = replicates
         self._meets = meets
         self._visits: dict[int, Visit] = {}
         self._numbers = count(_FIRST_STREAM)
@@ -90,15 +95,6 @@ class Visits(Mapping[int, Visit]):
         self._events: list[StreamEvent] = []
         self._news: list[News] = []
         self._pings = Timers[int]()
-
-    def __getitem__(self, number: int) -> Visit:
-        return self._visits[number]
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(self._visits)
-
-    def __len__(self) -> int:
-        return len(self._visits)
 
     @property
     def rooms(self) -> Iterable[Visit]:
@@ -214,6 +210,15 @@ class Visits(Mapping[int, Visit]):
         self._pings.set(number, None)
         self._set_attendants(visit, set())
         del self._visits[number]
+
+    def is_apart(self, number: int) -> bool | None:
+        """See LineService."""
+        visit = self._visits.get(number)
+        if visit is None:
+            return False
+        if not visit.is_room and {METADATA, IS_ROOM} & {*visit.calls.values()}:
+            return None
+        return visit.is_room and not self._replicates(visit.line.remote)
 
     def serve(self, number: int, call: Called) -> bool:
         """See LineService: a peer opens a tunnel to this one."""

@@ -1,4 +1,4 @@
-"""A room alone: whatever attendants do, each byte goes to the other end of its tunnel, and nothing is kept."""
+"""A room alone: whatever guests do, each byte goes to the other end of its tunnel, and nothing is kept."""
 
 from collections import defaultdict
 from random import Random
@@ -61,7 +61,14 @@ class World:
     def __init__(self, members: set[str] | None = None) -> None:
         options = RoomOptions("room", members is None, PeerAddress("room.example", 8008, ROOM))
         self.stored: list[Any] = []
-        self.room = Room(options, lambda peer: peer in (members or set()), {}, self.stored.append, lambda: 7)
+        self.room = Room(
+            options,
+            lambda peer: peer in (members or set()),
+            lambda peer: False,
+            {},
+            self.stored.append,
+            lambda: 7,
+        )
         self.guests: dict[str, Guest] = {}
         self.numbers = 0
 

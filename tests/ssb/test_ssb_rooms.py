@@ -15,10 +15,11 @@ from test_ssb_import import ssb
 
 from ssb.daemon.commands import CommandError
 from ssb.keys import Identity
+from ssb.peer.services import Services
 from ssb.rooms.alias import InvalidAlias, check, parse_uri, sign
-from ssb.rooms.room import CONNECT, Room
+from ssb.rooms.room import ATTENDANTS, CONNECT, METADATA, Room
 from ssb.transport.address import PeerAddress
-from ssb.transport.calls import Answered, Calls
+from ssb.transport.calls import Answered, Called, Calls
 from testbed.errors import UserError
 
 STAR = [("room", name) for name in ("ann", "ben", "cyn")]
@@ -90,12 +91,23 @@ def test_the_room_reads_nothing_of_what_it_passes_on(tmp_path: Path, monkeypatch
         passed.extend(answer.body)
         receive(room, number, answer)
 
+    called: dict[str, set[tuple[str, ...]]] = {}
+    serve = Services._serve
+
+    def listed(services: Services, connection: Any, event: Called, now: int) -> None:
+        called.setdefault(services._reference, set()).add(event.name)
+        serve(services, connection, event, now)
+
     monkeypatch.setattr(Room, "receive", recorded)
+    monkeypatch.setattr(Services, "_serve", listed)
     with meeting(tmp_path) as world:
         befriend(world, "ann", "ben")
         world.say("ann", text="between us " * 300)
         world.run(5)
         assert world.tip("ben", "ann") == 2
+        # Nor does it hear which feeds and blobs they want.
+        assert called[world.id("room")] == {METADATA, ATTENDANTS, CONNECT}
+        assert ("ebt", "replicate") in called[world.id("ann")] | called[world.id("ben")]
     assert len(passed) > 3_300
     assert b"between us" not in passed
     assert not any(each.encode() in passed for each in ("ebt", "replicate", "createWants", world.id("ann")))
@@ -252,3 +264,14 @@ def test_commands_say_what_they_need(tmp_path: Path) -> None:
             ssb(tmp_path / "ann", *words)
     with pytest.raises(AssertionError, match="--members-only needs --room"):
         ssb(tmp_path / "ann", "peer", "--members-only")
+
+
+def test_a_pub_that_is_a_room_replicates_with_those_whom_it_follows(tmp_path: Path) -> None:
+    with meeting(tmp_path, names="") as world:
+        befriend(world, "ann", "room")
+        world.say("ann", text="for the pub")
+        for name in ("ann", "ben"):
+            world.connect(name, "room")
+        world.run(5)
+        assert (world.tip("room", "ann"), world.tip("ann", "room")) == (2, 1)
+        assert attendants(world, "ann") == {world.id("ben")}
