@@ -28,6 +28,7 @@ _OWN = {
     **dict.fromkeys(_SOCIAL, "kinds.social:SOCIAL_LAYERINGS"),
     **dict.fromkeys(_RUNGS, "kinds.ladder:RUNGS"),
     "ssb": "kinds.ssb:SSB",
+    "room": "kinds.room:ROOM",
     "broker": "kinds.broker:BROKER",
     "ndn-over-ssb": "kinds.ndn_over_ssb:NDN_OVER_SSB",
     **dict.fromkeys(("tiny", "tiny-pub"), "tiny.common_set:TINY_LAYERINGS"),

@@ -89,6 +89,7 @@ class SsbNode(RoleNode, PassiveEndpoint):
             options,
             Random(seed.digest()),
             replication=self._replication(context, role, store),
+            **self._rooms(context),
         )
         self._seed, self._network = context.seed, network
         self._ends = sorted({*context.workload.publishers, *context.workload.follows} - {context.name})
@@ -163,6 +164,10 @@ class SsbNode(RoleNode, PassiveEndpoint):
     def _replication(self, context: Context, role: Role, store: MemoryFeeds) -> Replication | None:
         """Return the peer's replication protocol; None for EBT."""
         return None
+
+    def _rooms(self, context: Context) -> dict[str, Any]:
+        """Return what the peer does in rooms: arguments of Peer."""
+        return {}
 
     def _call(self, now: int) -> int | None:
         for remote, address in self._calls.items():

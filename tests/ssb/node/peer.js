@@ -20,7 +20,7 @@ const stack = SecretStack({ appKey: caps.shs })
   .use(require('ssb-blobs'))
 if (way !== 'history') stack.use(require('ssb-ebt'))
 if (way === 'rooms') stack.use(require('ssb-conn')).use(require('ssb-room-client'))
-const tunnel = way === 'rooms' ? [{ scope: 'public', transform: 'shs' }] : undefined
+const tunnel = way === 'rooms' ? { tunnel: [{ scope: 'public', transform: 'shs' }] } : {}
 const sbot = stack.call(null, {
   path: directory,
   keys,
@@ -28,8 +28,8 @@ const sbot = stack.call(null, {
   timeout: 60_000,
   timers: { inactivity: 3_600_000 },
   connections: {
-    incoming: { net: [{ scope: 'public', host: '127.0.0.1', port: Number(port), transform: 'shs' }], tunnel },
-    outgoing: { net: [{ transform: 'shs' }], tunnel: tunnel && [{ transform: 'shs' }] },
+    incoming: { net: [{ scope: 'public', host: '127.0.0.1', port: Number(port), transform: 'shs' }], ...tunnel },
+    outgoing: { net: [{ transform: 'shs' }], ...tunnel },
   },
 })
 // Without this it would not hand out its own feed.
@@ -114,7 +114,6 @@ const actions = {
   registerAlias: ({ room, alias }) => promised((done) => sbot.roomClient.registerAlias(room, alias, done)),
   revokeAlias: ({ room, alias }) => promised((done) => sbot.roomClient.revokeAlias(room, alias, done)),
   consumeAlias: ({ uri }) => promised((done) => sbot.roomClient.consumeAliasUri(uri, done)).then(() => true),
-  status: async ({ feed }) => sbot.ebt.peerStatus(feed),
   // Call as the guest whom an invite's seed makes, and ask to be followed.
   useInvite: async ({ address, seed }) => {
     const invite = { name: 'invite', manifest: { use: 'async' }, init: () => ({ use: () => {} }) }
