@@ -66,14 +66,15 @@ class StockPeer:
 
     Args:
         directory: of its identity and messages.
-        way: "ebt" or "history".
+        way: "ebt" or "history", by which it replicates; "rooms" is "ebt" with ssb-conn and ssb-room-client.
+        script: what Node.js runs.
     """
 
-    def __init__(self, directory: Path, way: str = "ebt") -> None:
+    def __init__(self, directory: Path, way: str = "ebt", script: str = "peer.js") -> None:
         directory.mkdir(exist_ok=True)
         self.port = free_port()
         self._process = subprocess.Popen(
-            ["node", HERE / "ssb" / "node" / "peer.js", directory, str(self.port), way],
+            ["node", HERE / "ssb" / "node" / script, directory, str(self.port), way],
             env=os.environ | {"NODE_PATH": str(node_modules())},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -108,6 +109,13 @@ class StockPeer:
     ) -> None:
         self._process.kill()
         self._process.communicate()
+
+
+class StockRoom(StockPeer):
+    """A room server that runs npm's ssb-room; it takes no actions."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory, script="room.js")
 
 
 class OurPeer:

@@ -7,6 +7,7 @@
     blobs/          blobs, in the format of stock peers
     ebt/            clocks of other peers, in the format of stock peers
     peers.json      known peers: a list of addresses
+    aliases.json    aliases of members, if it is a room
     invites.json    issued invites, and the remaining uses of each
     dropped.json    ids of messages whose contents the user has deleted here
     socket          of the running peer, for commands
@@ -24,6 +25,7 @@ from secrets import token_bytes
 from typing import Any, Final
 
 from ssb import key_file, private
+from ssb.applications.pubs import Listed
 from ssb.canonical import InvalidJson, Value, parse, stringify
 from ssb.daemon.stock import stock_logs
 from ssb.daemon.views import FILE, Views
@@ -32,6 +34,7 @@ from ssb.graph import DEFAULT_MAX_HOPS, Graph
 from ssb.key_file import KeyFileError
 from ssb.keys import Identity
 from ssb.message import Message
+from ssb.rooms.alias import Alias, InvalidAlias, check
 from ssb.store import sound
 from ssb.store.blobs import DirectoryBlobs
 from ssb.store.clocks import ClockDirectory
@@ -47,7 +50,7 @@ SECRET: Final = "secret"
 MARK: Final = "secret.mark"
 STORE: Final = "feeds.sqlite"
 IMPORTED: Final = "it was imported"
-_LISTS: Final = ("peers.json", "invites.json", "dropped.json")
+_LISTS: Final = ("peers.json", "invites.json", "aliases.json", "dropped.json")
 
 
 def is_account(path: Path) -> bool:
@@ -134,6 +137,11 @@ class Account:
     def graph(self) -> Graph:
         """The graph of follows and blocks."""
         return self.views.graph
+
+    def pubs(self) -> list[Listed]:
+        """Return the pubs that replicated logs name, without this peer."""
+        listed = self.views.pubs.listed(self.graph.replicated())
+        return [pub for pub in listed if pub.address.peer != self.identity.ref]
 
     def _open_own(self, identity: Identity | None) -> tuple[Identity, OwnFeed]:
         """Read the identity; or create or import it, where none has been lost."""
@@ -241,6 +249,20 @@ class Account:
     def set_invites(self, invites: Mapping[str, int]) -> None:
         """Replace the issued invites."""
         self._write_json("invites.json", dict(invites))
+
+    def aliases(self) -> dict[str, Alias]:
+        """Return the aliases of this peer as a room; those that their owners have not signed are skipped."""
+        stored = self._read_json("aliases.json")
+        found = {}
+        for fields in stored if isinstance(stored, list) else []:
+            with suppress(InvalidAlias, TypeError, AttributeError):
+                alias = check(Alias(*fields), self.identity.ref)
+                found[alias.name.lower()] = alias
+        return found
+
+    def set_aliases(self, aliases: Mapping[str, Alias]) -> None:
+        """Replace the aliases of this peer as a room."""
+        self._write_json("aliases.json", [[*alias] for alias in aliases.values()])
 
     def _read_json(self, name: str) -> Value:
         try:

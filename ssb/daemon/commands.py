@@ -1,9 +1,11 @@
 """Commands on an account, with its peer running or not.
 
 Calls that stock peers have, too, have the same names: whoami, publish, get, createLogStream, status,
-blobs.want, blobs.size, invite.create, friends.isBlocking; connect takes an address, blobs.add a path, and
-settle declares that nobody has more of the own feed than this peer. detached.publish writes a detached
-message, and detached.delete deletes the content of one.
+blobs.want, blobs.size, invite.create, friends.isBlocking, friends.isFollowing; connect takes an address,
+blobs.add a path, and settle declares that nobody has more of the own feed than this peer. detached.publish
+writes a detached message, and detached.delete deletes the content of one. pubs lists those that logs name,
+rooms those that are visited. room.registerAlias and room.revokeAlias take the room, too, and are to be
+repeated until they return something.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,6 +18,7 @@ from ssb.daemon.account import Account
 from ssb.detached import reference_of, request
 from ssb.keys import InvalidRef, parse_message
 from ssb.message import ForkedFeed, InvalidMessage
+from ssb.rooms.room import REVOKE
 from ssb.store.blobs import RefusedBlob
 from ssb.store.feeds import Stored
 from ssb.transport.address import InvalidAddress, PeerAddress, parse_address
@@ -23,6 +26,9 @@ from ssb.uri import plain
 
 if TYPE_CHECKING:  # large, and needed only by a running peer
     from ssb.daemon.local_peer import LocalPeer
+
+
+_NOT_RUNNING = "the peer is not running: start it with `feednet ssb peer`"
 
 
 class CommandError(ValueError):
@@ -70,6 +76,12 @@ class Commands:
                     return self._settle()
                 case ("status",), _:
                     return self._status()
+                case ("pubs",), _:
+                    return self._pubs()
+                case ("rooms",), _:
+                    return self._rooms()
+                case ("room", "registerAlias" | "revokeAlias" as what), [str() as room, str() as alias]:
+                    return self._alias(plain(room), alias, is_revoked=what == "revokeAlias")
                 case ("check",), [list() as places]:
                     return self._check_damaged(places)
                 case ("connect",), [str() as text]:
@@ -87,6 +99,8 @@ class Commands:
                     return self._invite(uses)
                 case ("friends", "isBlocking"), [{"source": str() as source, "dest": str() as feed}]:
                     return self._account.graph.is_blocked(feed, by=source)
+                case ("friends", "isFollowing"), [{"source": str() as source, "dest": str() as feed}]:
+                    return self._account.graph.is_following(source, feed)
         except (InvalidMessage, ForkedFeed, InvalidRef, InvalidAddress, ValueError) as error:
             raise CommandError(str(error)) from None
         raise CommandError(f"method:{','.join(name)} is not in list of allowed methods")
@@ -208,7 +222,7 @@ class Commands:
 
     def _invite(self, uses: int) -> Value:
         if self._running is None or self._address is None:
-            raise CommandError("the peer is not running: start it with `feednet ssb peer`")
+            raise CommandError(_NOT_RUNNING)
         if uses < 1:
             raise CommandError("an invite can be used once at least")
         return str(self._running[0].invite(self._address, uses, token_bytes(32)))
@@ -249,11 +263,21 @@ class Commands:
                 for feed, (remote, reason) in peer.peer.replication.set_aside.items()
             ]
             status["unreached"] = [
-                {"peer": feed, "address": f"{address[0]}:{address[1]}", "times": times, "reason": reason}
+                {
+                    "peer": feed,
+                    "address": "its rooms" if address is None else f"{address[0]}:{address[1]}",
+                    "times": times,
+                    "reason": reason,
+                }
                 for feed, (address, times, reason) in peer.peer.connections.scheduler.unreached().items()
             ]
         if self._more is not None:
             status |= self._more()
+        return status | {"names": self._names()}
+
+    def _names(self) -> dict[str, Value]:
+        """Return the names of those that a status is about."""
+        account = self._account
         namer = account.views.namer()
         shown = {account.identity.ref, *account.feeds.forks(), *account.feeds.damaged()}
         for feed, end in account.feeds.ends().items():
@@ -268,7 +292,66 @@ class Commands:
                 *(remote for remote, _ in aside.values()),
             }
         names = {feed: namer(feed) for feed in sorted(shown)}
-        return status | {"names": {feed: name for feed, name in names.items() if name}}
+        return {feed: name for feed, name in names.items() if name}
+
+    def _pubs(self) -> Value:
+        """Return the pubs that logs name, and whether they are connected with this peer."""
+        namer = self._account.views.namer()
+        connected: set[str] = set()
+        unreached: Mapping[str, Any] = {}
+        if self._running is not None:
+            connections = self._running[0].peer.connections
+            connected = {connection.remote for connection in connections.values()}
+            unreached = connections.scheduler.unreached()
+        return [
+            {
+                "pub": pub,
+                "name": namer(pub),
+                "address": str(address),
+                "authors": authors,
+                "connected": pub in connected,
+                "trouble": unreached[pub].reason if pub in unreached else "",
+            }
+            for address, authors in self._account.pubs()
+            for pub in (address.peer,)
+        ]
+
+    def _rooms(self) -> Value:
+        """Return the rooms that the peer visits and who is there, and what it does as a room."""
+        if self._running is None:
+            raise CommandError(_NOT_RUNNING)
+        peer, _ = self._running
+        namer = self._account.views.namer()
+        connected = {connection.remote: connection.room for connection in peer.peer.connections.values()}
+        visited: list[Value] = [
+            {
+                "room": visit.line.remote,
+                "name": visit.name,
+                "member": visit.is_member,
+                "features": list(visit.features),
+                "attendants": [
+                    {
+                        "peer": other,
+                        "name": namer(other),
+                        "connected": other in connected,
+                        "tunnelled": bool(connected.get(other)),
+                    }
+                    for other in sorted(visit.attendants)
+                ],
+            }
+            for visit in peer.visits.rooms
+        ]
+        room = peer.room
+        own = None if room is None else {"attendants": sorted(room.attendants), "tunnels": room.tunnels}
+        return {"visited": visited, "own": own}
+
+    def _alias(self, room: str, alias: str, *, is_revoked: bool) -> Value:
+        if self._running is None:
+            raise CommandError(_NOT_RUNNING)
+        peer, clock = self._running
+        answer = peer.visits.ask(room, REVOKE, [alias]) if is_revoked else peer.alias(room, alias)
+        peer.peer.connections.update(clock())
+        return answer
 
     def _check_damaged(self, places: list[Value]) -> bool:
         """Check messages found damaged by another process: pairs of a feed and a number."""

@@ -7,10 +7,11 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from random import Random
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
 from base.endpoint import StreamEvent
 from base.timers import earliest
+from ssb.applications.pubs import PUB, is_loopback
 from ssb.canonical import Value, parse
 from ssb.daemon.account import Account
 from ssb.daemon.recovery import Recovery
@@ -24,7 +25,13 @@ from ssb.peer.peer import Peer
 from ssb.peer.program import PeerEvent, PeerWrapper
 from ssb.replication.blobs import Blobs
 from ssb.replication.loose import Loose
+from ssb.rooms.alias import sign
+from ssb.rooms.room import REGISTER, Room, RoomOptions
+from ssb.rooms.visits import DENIED, Visits
 from ssb.transport.address import Invite, PeerAddress
+
+MOST_PUBS: Final = 50
+"""Pubs from logs that are called: those that most logs name."""
 
 
 class _AccountAccess:
@@ -45,6 +52,18 @@ class _AccountAccess:
 
     def knows(self, peer: str) -> bool:
         return peer in self._friends or peer in self._invites or peer in self._account.graph.replicated()
+
+    def is_member(self, peer: str) -> bool:
+        """Whether a peer is a member of the room that this one may be: followed, as invites make it."""
+        graph = self._account.graph
+        return peer == graph.origin or graph.is_following(graph.origin, peer)
+
+    def meets(self, peer: str) -> bool:
+        return self.admits(peer) and self.is_member(peer)
+
+    def is_named(self, peer: str) -> bool:
+        """Whether the user has named a peer, and so its address."""
+        return peer in self._friends
 
     def remember(self, peer: str) -> None:
         """Add a peer named by the user."""
@@ -102,9 +121,10 @@ class LocalPeer(PeerWrapper):
         epoch_ms: the time at 0 ns, in ms since 1970.
         now: the time, ns.
         announcements: see Peer.
+        room: the room that it is to be; None if it is none.
 
     Attributes:
-        peer, blobs, loose: see Peer.
+        peer, blobs, loose, visits, room: see Peer.
         epoch_ms: see above.
     """
 
@@ -116,6 +136,7 @@ class LocalPeer(PeerWrapper):
         epoch_ms: float,
         now: int,
         announcements: Mapping[int, PeerAddress] = MappingProxyType({}),
+        room: RoomOptions | None = None,
     ) -> None:
         self._account = account
         self.epoch_ms = epoch_ms
@@ -125,6 +146,15 @@ class LocalPeer(PeerWrapper):
         self.blobs = Blobs(account.blobs, contents=account.contents)
         self.blobs.update_contents()
         self.loose = Loose(account.feeds)
+        self.visits = Visits(account.identity.ref, self._access.meets, self._replicates)
+        self.room = room and Room(
+            room,
+            self._access.is_member,
+            self._replicates,
+            account.aliases(),
+            account.set_aliases,
+            lambda: int(self._access.now_ms),
+        )
         self.peer = Peer(
             account.identity,
             account.feeds,
@@ -137,6 +167,8 @@ class LocalPeer(PeerWrapper):
             self._access,
             announcements,
             loose=self.loose,
+            visits=self.visits,
+            room=self.room,
         )
         super().__init__(self.peer)
         for author, blocked in account.graph.blocks():
@@ -144,6 +176,9 @@ class LocalPeer(PeerWrapper):
         for host, port, reference in account.known_peers():
             self.peer.add(reference, (host, port), now)
         self._recovery = Recovery(account.own, self.peer, now)
+        self._calls_loopback = options.calls_loopback
+        self._has_news_of_pubs = True
+        self._call_pubs(now)
 
     # For the user
 
@@ -172,15 +207,25 @@ class LocalPeer(PeerWrapper):
         self._access.admit_guest(identity.ref, uses)
         return Invite(address, seed)
 
+    def alias(self, room: str, name: str) -> Value:
+        """Register an alias in a room; return its URI, None until the room has answered.
+
+        Raises ValueError with the room's reason.
+        """
+        alias = sign(self._account.identity, room, name)
+        return self.visits.ask(room, REGISTER, [name, alias.signature])
+
     # The endpoint
 
     def next_deadline(self) -> int | None:
         """See Endpoint."""
-        return earliest(self.peer.next_deadline(), self._recovery.next_deadline())
+        rooms = 0 if self.visits.has_news else None
+        return earliest(rooms, self.peer.next_deadline(), self._recovery.next_deadline())
 
     def wake(self, now: int) -> None:
         """See Endpoint."""
         super().wake(now)
+        self._visit(now)
         if self._recovery.wake(now):
             own = self._account.own
             detail = f"{own.tip} messages; it can go on"
@@ -216,21 +261,48 @@ class LocalPeer(PeerWrapper):
             self._unread.popleft()
             if event.message is not None:
                 self._apply(event.message, now)
+        self._call_pubs(now)
+
+    def _visit(self, now: int) -> None:
+        """Pass on what comes through rooms, and call those who are there."""
+        for event in self.visits.take_events():
+            self.on_stream(event, now)
+        for kind, peer, room in self.visits.take_news():
+            if kind == DENIED:
+                self.peer.connections.refused["called through a room, and is not followed"] += 1
+                detail = f"called through the room {room}, and is not followed"
+                self._events.append(PeerEvent(now, "refused", peer, detail))
+            else:
+                self._meet(peer, now)
+
+    def _replicates(self, feed: str) -> bool:
+        return feed in self._account.graph.replicated()
+
+    def _meet(self, peer: str, now: int) -> None:
+        """Call a peer that is in a room if it is followed; call it no more if it is not, or has left."""
+        if self.visits.is_present(peer) and self._access.meets(peer):
+            self.peer.meet(peer, now)
+        elif peer in self.peer.connections.scheduler:
+            self.peer.part(peer, now)
 
     def _apply(self, message: Message, now: int) -> None:
-        """Apply a message about follows or blocks, or the end of a feed."""
+        """Apply a message about follows or blocks, the end of a feed, or a pub."""
         content, graph = message.content, self._account.graph
         if not isinstance(content, dict):
             return
+        self._has_news_of_pubs |= content.get("type") == PUB
         contact = content.get("contact")
         if content.get("type") == CONTACT and isinstance(contact, str):
             for feed in (contact, *graph.successors(contact)):
                 self._apply_block(message.author, feed, now)
+                if message.author == self._account.identity.ref:
+                    self._meet(feed, now)
         elif content.get("type") == END:
             for feed in graph.successors(message.author):
                 for author in graph.blockers(feed):
                     self._apply_block(author, feed, now)
         changes = graph.take_changes()
+        self._has_news_of_pubs |= bool(changes.added)
         self.peer.want_all(changes.added, now)
         for feed in changes.removed:
             self.peer.unwant(feed, now)
@@ -243,6 +315,16 @@ class LocalPeer(PeerWrapper):
                 self.peer.remove(feed, now)
         else:
             self.peer.replication.selection.show(author, feed)
+
+    def _call_pubs(self, now: int) -> None:
+        """Add the pubs that logs name to the peers to call, after news about them."""
+        if not self._has_news_of_pubs:
+            return
+        self._has_news_of_pubs = False
+        for (host, port, pub), _ in self._account.pubs()[:MOST_PUBS]:
+            is_called = self._calls_loopback or not is_loopback(host)
+            if is_called and not self._access.is_named(pub):
+                self.peer.add(pub, (host, port), now)
 
     def _now_ms(self, now: int) -> float:
         return self.epoch_ms + now // 1_000_000

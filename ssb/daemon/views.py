@@ -1,4 +1,4 @@
-"""Views computed from messages: the graph of follows, blocks and successors, and names.
+"""Views computed from messages: the graph of follows, blocks and successors, names, and addresses of pubs.
 
 Reading all messages again takes seconds in a large store. So the views are stored in a file beside it, with a
 *cursor*: the last message in them. Opening them reads the messages after it. The file begins with the hash of
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ssb.applications.about import NAME, Directory
+from ssb.applications.pubs import PUB, Pubs
 from ssb.canonical import parse
 from ssb.ending import END, end_of
 from ssb.graph import CONTACT, Graph, Relation
@@ -33,6 +34,7 @@ LONGEST_NAME: Final = 100
 
 _LONGEST_SHOWN = 30
 _VERSION = 2
+_TYPES = {CONTACT, ABOUT, END, PUB}
 _MOST_BEHIND = 2_000  # messages that the next opening has to read
 
 
@@ -54,6 +56,7 @@ class Views:
     Attributes:
         graph: of follows and blocks.
         directory: names of feeds.
+        pubs: their addresses.
     """
 
     def __init__(self, path: Path, feeds: SqliteFeeds, origin: str, hops: int) -> None:
@@ -99,6 +102,7 @@ class Views:
             "stated": [*chain.from_iterable(stated)],
             "ended": [*self.graph.ends()],
             "named": [[about, author, *assigned] for about, author, assigned in named],
+            "pubs": [[author, sequence, str(pub)] for author, sequence, pub in self.pubs.statements()],
         }
         data = json.dumps(content, separators=(",", ":")).encode()
         with suppress(StoreError):
@@ -113,6 +117,7 @@ class Views:
     def _begin(self) -> None:
         self.graph = Graph(self._origin, self._hops)
         self.directory = Directory()
+        self.pubs = Pubs()
         self._cursor: tuple[int, str] = (0, "")
 
     def _load(self) -> bool:
@@ -140,6 +145,8 @@ class Views:
         self.graph.restore(stated, ((feed, successor) for feed, successor in content["ended"]))
         for about, author, sequence, name in content["named"]:
             self.directory.add_content(author, sequence, {"type": ABOUT, "about": about, NAME: name})
+        for author, sequence, pub in content["pubs"]:
+            self.pubs.add_content(author, sequence, {"type": PUB, "address": pub})
         return True
 
     def _catch_up(self) -> None:
@@ -155,7 +162,7 @@ class Views:
             self._cursor = last.position, last.id
 
     def _after(self, position: int) -> Iterable[Stored]:
-        return read_log(self._feeds, position, {CONTACT, ABOUT, END})
+        return read_log(self._feeds, position, _TYPES)
 
     def _add_content(self, author: str, sequence: int, content: dict[str, Any]) -> bool:
         """Add a content; return whether it is of a type in the views."""
@@ -172,4 +179,6 @@ class Views:
             self.directory.add_content(
                 author, sequence, {"type": ABOUT, "about": content.get("about"), NAME: kept}
             )
-        return kind in (CONTACT, ABOUT, END)
+        elif kind == PUB:
+            self.pubs.add_content(author, sequence, content)
+        return kind in _TYPES

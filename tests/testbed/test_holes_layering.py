@@ -7,7 +7,7 @@ from simulation import Result, scenario, simulate
 
 from base.units import MS
 from ssb.detached import Reference, attach, reference_of, requested_by
-from testbed.layerings.kinds.holes import HolesNode
+from testbed.layerings.peers.holes import HolesNode
 from testbed.scenario import workload
 
 READERS = tuple(f"s{number}" for number in range(1, 9))

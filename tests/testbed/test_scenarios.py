@@ -42,10 +42,10 @@ FEW = {
     "lora-village": ("tiny", "tiny-pub"),
     "mobile": ("poll", "sync", "sync-log", "lli", "link", "ssb-aware", "social-routing", "ssb"),
     "ndn-over-ssb": ("ndn", "lli", "ndn-over-ssb"),
+    "newcomers": ("hub", "room"),
     "offline-author": RUNGS,
     "photos": ("ssb", "pull", "lli"),
     "quiet": ("lli", "sync-log", "sync", "notify", "persistent", "long-lived", "poll", "ssb"),
-    "photos": ("ssb", "pull", "lli"),
     "saturation": ("persistent", "lli", "ssb"),
     "sneakernet": ("tiny", "ebt"),
     "social": ("ssb", "poll", "lli", "ssb-aware-poll", "ssb-aware", "social-routing", "link"),
@@ -109,6 +109,7 @@ def test_there_are_the_scenarios_of_the_papers() -> None:
         "many-feeds",
         "mobile",
         "ndn-over-ssb",
+        "newcomers",
         "offline-author",
         "photos",
         "quiet",
@@ -327,3 +328,15 @@ def test_a_crowd_is_served_by_itself_unless_it_polls(layering: str) -> None:
 def test_whoever_is_seldom_online_has_all_in_the_end(layering: str) -> None:
     wanted, result = ran("intermittent", layering)
     assert delivered(result) == expected(wanted, result.load, result.timeline)
+
+
+def test_a_room_needs_two_at_once_and_a_pub_keeps_all_for_newcomers() -> None:
+    wanted, through_pub = ran("newcomers", "hub")
+    everyone = dict.fromkeys(wanted.subscribers, wanted.workload.items)
+    assert delivered(through_pub) == everyone
+    _, through_room = ran("newcomers", "room")
+    assert delivered(through_room) == {name: 60 for name in everyone if name not in ("n3", "n4")}
+    assert through_pub.nodes["middle"].held()["messages"].entries > 0
+    assert through_room.nodes["middle"].held()["messages"].entries == 0
+    changed = load("newcomers", changes={"parameters.room.meets": "all"})
+    assert delivered(simulate(changed, "room")) == everyone

@@ -38,6 +38,9 @@ class Settings:
         "delete": "testbed.cli.nodes.ssb_delete:delete",
         "get": "testbed.cli.nodes.ssb_get:get",
         "view": "testbed.cli.nodes.ssb_view:view",
+        "pubs": "testbed.cli.nodes.ssb_meeting:pubs",
+        "rooms": "testbed.cli.nodes.ssb_meeting:rooms",
+        "alias": "testbed.cli.nodes.ssb_meeting:alias",
         "contract": "testbed.cli.nodes.ndn_over_ssb:contract",
         "name": "testbed.cli.nodes.ndn_over_ssb:name",
         "import": "testbed.cli.nodes.ssb_transfer:import_",
@@ -113,6 +116,8 @@ def commands_of(settings: Settings, *, begins: bool = False) -> Iterator[Any]:
     show_default=True,
     help="Most connections at once.",
 )
+@click.option("--room", metavar="NAME", help="Be a room of this name, where peers meet over tunnels.")
+@click.option("--members-only", is_flag=True, help="Only those whom this peer follows may use its room.")
 @click.option(
     "--ndn",
     metavar="LAYERING",
@@ -146,6 +151,8 @@ def peer(
     hops: int,
     network: str | None,
     connections: int,
+    room: str | None,
+    members_only: bool,
     ndn: str | None,
     root: str | None,
     provide: int | None,
@@ -158,27 +165,27 @@ def peer(
     import asyncio
     import logging
 
+    from ssb.applications.pubs import is_loopback
     from ssb.daemon.account import Account
     from ssb.daemon.service import run
     from ssb.peer.options import PeerOptions
+    from ssb.rooms.room import RoomOptions
 
-    options = PeerOptions(connections=connections)
+    # A socket bound to this machine's own address reaches no other hosts.
+    options = PeerOptions(connections=connections, calls_loopback=is_loopback(host))
     if network is not None:
         options = options._replace(network=_network_key(network))
     exclude("ndn", "root")
     if root is None and (provide is not None or anchor is not None):
         raise click.UsageError("--provide and --anchor need --ndn-over-ssb")
+    if members_only and room is None:
+        raise click.UsageError("--members-only needs --room")
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
     with closing(Account(settings.path, hops)) as account:
         if settings.is_settled:
             account.own.settle()
         if account.own.doubt:
             logging.warning("nothing is published yet: %s", account.own.why())
-        surroundings = None
-        if ndn is not None:
-            surroundings = _gateway(account, ndn)
-        elif root is not None:
-            surroundings = _participant(account, root, provide, anchor)
         asyncio.run(
             run(
                 account,
@@ -188,9 +195,19 @@ def peer(
                 lambda address: click.echo(f"feednet: ready, {address}"),
                 external,
                 announces=lan,
-                surroundings=surroundings,
+                room=None if room is None else partial(RoomOptions, room, not members_only),
+                surroundings=_surroundings(account, ndn, root, provide, anchor),
             )
         )
+
+
+def _surroundings(
+    account: Any, ndn: str | None, root: str | None, provide: int | None, anchor: tuple[Path, Path] | None
+) -> Any:
+    """Return the gateway or the participant around an account's peer; None if it is a plain peer."""
+    if ndn is not None:
+        return _gateway(account, ndn)
+    return None if root is None else _participant(account, root, provide, anchor)
 
 
 def _network_key(text: str) -> bytes:
@@ -303,15 +320,27 @@ def follow(settings: Settings, feed: str, undo: bool, block: bool) -> None:
 def connect(settings: Settings, address: str) -> None:
     """Call the peer at ADDRESS (net:HOST:PORT~shs:KEY), now if this peer runs, and whenever it does.
 
-    `status` says if it cannot be reached, and why.
+    `status` says if it cannot be reached, and why. With the URI of an alias (ssb:experimental?...), the peer
+    calls the room, and follows the alias's owner, whom it meets there once the owner follows, too.
     """
+    from ssb.rooms.alias import InvalidAlias, is_alias_uri, parse_uri
     from ssb.transport.address import InvalidAddress, parse_address
     from ssb.uri import plain
 
-    with as_user_error(InvalidAddress):
-        known = parse_address(plain(address))
+    owner = None
+    with as_user_error(InvalidAddress, InvalidAlias):
+        if is_alias_uri(address):
+            known, (_, owner, _) = parse_uri(address)
+        else:
+            known = parse_address(plain(address))
     with commands_of(settings, begins=True) as commands:
         commands.answer(["connect"], [str(known)])
+        me = commands.answer(["whoami"], [])["id"]
+        if owner not in (None, me) and not commands.answer(
+            ["friends", "isFollowing"], [{"source": me, "dest": owner}]
+        ):
+            commands.answer(["publish"], [{"type": CONTACT, "contact": owner, "following": True}])
+            click.echo(f"following {owner}")
 
 
 @ssb.command()

@@ -11,10 +11,10 @@ from ssb.application import Event
 from ssb.tiny.feed import ENDED
 from ssb.tiny.goset import COMMON, MAX_KEYS
 from testbed.errors import UserError
-from testbed.layerings.kinds.ladder import hub_of
 from testbed.layerings.nodes.node import Context, SimpleLayering
 from testbed.layerings.nodes.titles import title
 from testbed.layerings.nodes.workload import Feature, Feed
+from testbed.layerings.peers.ladder import hub_of
 from testbed.layerings.tiny.node import TINY_FEATURES, BaseTinyNode, TinyParameters, author_of
 
 

@@ -17,11 +17,11 @@ from ssb.replication.rungs.poll import Poll
 from ssb.replication.rungs.rung import Rung
 from ssb.store.clocks import MemoryClocks
 from ssb.store.memory import MemoryFeeds
-from testbed.layerings.kinds.ssb import PEER_FEATURES, SsbNode
 from testbed.layerings.nodes.node import Context, Parameters, SimpleLayering
 from testbed.layerings.nodes.peer_role import Role, peer_identity
 from testbed.layerings.nodes.titles import title
 from testbed.layerings.nodes.workload import Feature
+from testbed.layerings.peers.ssb import PEER_FEATURES, SsbNode
 from topologies.model import Topology
 
 _POLLS = ("scan", "append-poll")

@@ -100,6 +100,7 @@ class SsbNode(RoleNode, PassiveEndpoint):
             Random(seed.digest()),
             blobs=self._held_blobs(context),
             replication=self._replication(context, role, store),
+            **self._rooms(context),
         )
         self._seed, self._network = context.seed, network
         self._ends = sorted({*context.workload.publishers, *context.workload.follows} - {context.name})
@@ -198,6 +199,10 @@ class SsbNode(RoleNode, PassiveEndpoint):
     def _held_blobs(self, context: Context) -> Blobs | None:
         """Return the peer's blobs; None if it handles none."""
         return self._blobs
+
+    def _rooms(self, context: Context) -> dict[str, Any]:
+        """Return what the peer does in rooms: arguments of Peer."""
+        return {}
 
     def _call(self, now: int) -> int | None:
         for remote, address in self._calls.items():

@@ -6,12 +6,12 @@ from typing import Any
 from ssb.replication.blobs import Blobs
 from ssb.store.contents import Contents
 from ssb.store.feeds import read_log
-from testbed.layerings.kinds.ladder import EbtParameters, RungNode
-from testbed.layerings.kinds.ssb import PEER_FEATURES
 from testbed.layerings.nodes.node import Context, SimpleLayering, StateSize
 from testbed.layerings.nodes.peer_role import Publication
 from testbed.layerings.nodes.titles import title
 from testbed.layerings.nodes.workload import Feature
+from testbed.layerings.peers.ladder import EbtParameters, RungNode
+from testbed.layerings.peers.ssb import PEER_FEATURES
 
 
 class HolesNode(RungNode):
