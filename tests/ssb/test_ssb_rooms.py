@@ -13,13 +13,16 @@ from hypothesis import strategies as st
 from local_peers import LocalPeers
 from test_ssb_import import ssb
 
+from ssb.canonical import stringify
 from ssb.daemon.commands import CommandError
 from ssb.keys import Identity
 from ssb.peer.services import Services
 from ssb.rooms.alias import InvalidAlias, check, parse_uri, sign
+from ssb.rooms.line import Line
 from ssb.rooms.room import ATTENDANTS, CONNECT, METADATA, Room
+from ssb.rooms.visits import CAME, Visits
 from ssb.transport.address import PeerAddress
-from ssb.transport.calls import Answered, Called, Calls
+from ssb.transport.calls import Answered, Called, Calls, Finished
 from testbed.errors import UserError
 
 STAR = [("room", name) for name in ("ann", "ben", "cyn")]
@@ -180,8 +183,8 @@ def test_only_members_are_met_in_a_room_for_members(tmp_path: Path) -> None:
 def test_a_peer_that_its_address_does_not_lead_to_is_met_in_the_room(tmp_path: Path) -> None:
     with meeting(tmp_path, names="ann") as world:
         befriend(world, "ann", "ben")
-        wrong = str(world.address("cyn", of="ben"))
-        world.do("ann", "connect", arguments=[wrong])
+        for name, other in [("ann", "ben"), ("ben", "ann")]:
+            world.do(name, "connect", arguments=[str(world.address("cyn", of=other))])
         world.run(3)
         assert world.do("ann", "status")["unreached"]
         world.connect("ben", "room")
@@ -233,6 +236,53 @@ def test_an_alias_holds_for_its_room_owner_and_name_alone(room: str, other: str,
         if wrong != alias or place != rooms[room]:
             with pytest.raises(InvalidAlias):
                 check(wrong, place)
+
+
+_FEEDS = [Identity.from_seed(bytes([number]) * 32).ref for number in range(3)]
+_values = st.recursive(
+    st.none() | st.booleans() | st.integers(-3, 3) | st.text(max_size=5) | st.sampled_from(_FEEDS),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.sampled_from(["type", "ids", "id", "name", "features", "membership"]), inner)
+        | st.fixed_dictionaries(
+            {"type": st.sampled_from(["state", "joined", "left"]), "ids": inner, "id": inner}
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@given(st.lists(_values | st.binary(max_size=20), min_size=1, max_size=8), st.booleans())
+def test_whatever_a_room_says_its_attendants_are_feeds_and_each_change_is_told(
+    said: list[Any], is_old: bool
+) -> None:
+    visits = Visits(_FEEDS[0], lambda _: True, lambda _: False)
+    calls, there = Calls(), Calls()
+    visits.open(Line(1, _FEEDS[1], calls, is_called=True), 0)
+    present: set[str] = set()
+    stream = None
+    for value in [{"name": "room"}, *said]:
+        body = value if isinstance(value, bytes) else stringify(value, indent=0).encode()
+        for event in there.receive(calls.take_output()):
+            assert isinstance(event, Called)
+            if is_old and event.name[0] == "room":
+                there.end(event.call, "not in list of allowed methods")
+            elif event.form == "async":
+                there.send(event.call, body)
+            else:
+                stream = event.call
+        if stream is not None:
+            there.send(stream, body)
+        for answer in calls.receive(there.take_output()):
+            (visits.finish if isinstance(answer, Finished) else visits.receive)(1, answer)
+        for kind, peer, _ in visits.take_news():
+            assert (kind == CAME) == (peer not in present)
+            present ^= {peer}
+        assert present <= {_FEEDS[2]}  # neither the visitor nor the room
+        assert {peer for visit in visits.rooms for peer in visit.attendants} == present
+    visits.close(1)
+    assert {peer for _, peer, _ in visits.take_news()} == present
+    assert not visits.take_events()
 
 
 VALID = sign(Identity.from_seed(bytes(32)), Identity.from_seed(b"r" * 32).ref, "ann").uri(
