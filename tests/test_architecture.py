@@ -79,6 +79,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "ssb": {"base"},
     "ssb/store": {"base", "ssb.keys", "ssb.canonical", "ssb.message", "ssb.export", "ssb.work"},
     "ssb/transport": {"base", "ssb.keys", "ssb.canonical"},
+    "ssb/groups": {"ssb.keys", "ssb.canonical", "ssb.message"},
     "ssb/replication": {
         "base",
         "ssb.keys",
