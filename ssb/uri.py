@@ -1,8 +1,9 @@
 """SSB URIs, as applications share them, for the references and addresses used between peers.
 
-`ssb:feed/classic/<KEY>`, `ssb:message/classic/<HASH>`, `ssb:blob/classic/<HASH>` and `ssb:identity/group/<ID>`,
-in base64 for URLs, and `ssb:address/multiserver?multiserverAddress=<ADDRESS>`. The older forms are accepted, too: `ed25519` and
-`sha256` in place of `classic`, `ssb://`, and colons in place of slashes (SSB URI Specification 1.3).
+`ssb:feed/classic/<KEY>`, `ssb:message/classic/<HASH>`, `ssb:blob/classic/<HASH>` and
+`ssb:identity/group/<ID>`, in base64 for URLs, and `ssb:address/multiserver?multiserverAddress=<ADDRESS>`. The
+older forms are accepted, too: `ed25519` and `sha256` in place of `classic`, `ssb://`, and colons in place of
+slashes (SSB URI Specification 1.3).
 """
 
 import re

@@ -3,6 +3,7 @@
 import json
 import subprocess
 from base64 import b64decode
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -123,13 +124,13 @@ def test_shared_keys_are_those_of_the_stock_package() -> None:
         text=True,
         check=True,
     )
-    found = [shared_keys(one, other.ref) for one, other in zip(PEOPLE, PEOPLE[1:], strict=False)]
+    found = [shared_keys(one, other.ref) for one, other in pairwise(PEOPLE)]
     assert [keys[0].secret.hex() for keys in found] == json.loads(ran.stdout)
     assert sum(len(keys) == 2 for keys in found) > 3
 
 
 def test_both_ends_share_the_same_keys() -> None:
-    for one, other in zip(PEOPLE, PEOPLE[1:], strict=False):
+    for one, other in pairwise(PEOPLE):
         assert shared_keys(one, other.ref) == shared_keys(other, one.ref)
     assert own_key(PEOPLE[0]) != own_key(PEOPLE[1])
 
