@@ -15,6 +15,7 @@ from ssb.canonical import Value, parse
 from ssb.daemon.account import Account
 from ssb.daemon.recovery import Recovery
 from ssb.graph import CONTACT
+from ssb.groups.envelope import Key
 from ssb.keys import Identity, InvalidRef, parse_feed
 from ssb.message import Message
 from ssb.peer.access import InvalidInvite
@@ -43,7 +44,8 @@ class _AccountAccess:
         return not self._account.graph.is_blocked(peer)
 
     def knows(self, peer: str) -> bool:
-        return peer in self._friends or peer in self._invites or peer in self._account.graph.replicated()
+        named = peer in self._friends or peer in self._invites
+        return named or peer in self._account.graph.replicated() or peer in self._account.comembers()
 
     def remember(self, peer: str) -> None:
         """Add a peer named by the user."""
@@ -118,7 +120,8 @@ class LocalPeer(PeerWrapper):
         self.epoch_ms = epoch_ms
         self._access = _AccountAccess(account)
         self._unread: deque[PeerEvent] = deque()
-        wanted = sorted(account.graph.replicated())
+        self._comembers = account.comembers()
+        wanted = sorted(account.graph.replicated() | self._comembers)
         self.blobs = Blobs(account.blobs)
         self.loose = Loose(account.feeds)
         self.peer = Peer(
@@ -146,9 +149,13 @@ class LocalPeer(PeerWrapper):
     def publish(self, content: Mapping[str, Any], now: int, recipients: list[str] | None = None) -> Message:
         """Write a message and forward it; raise InvalidMessage and StoreError, in particular UnsureFeed."""
         message = self._account.publish(content, self._now_ms(now), recipients)
-        self._events.append(PeerEvent(now, "stored", message=message))
-        self.peer.on_appended(message.author, now)
-        self._apply_contact(message, now)
+        self._published(message, now)
+        return message
+
+    def publish_sealed(self, content: Mapping[str, Any], now: int, keys: Sequence[Key]) -> Message:
+        """Write a private message of box2 and forward it: see Account.publish_sealed()."""
+        message = self._account.publish_sealed(content, self._now_ms(now), keys)
+        self._published(message, now)
         return message
 
     def settle(self) -> None:
@@ -190,9 +197,7 @@ class LocalPeer(PeerWrapper):
     def _follow_up(self, now: int) -> None:
         """Process new messages: follow and unfollow feeds, and report damage."""
         for message in self._access.take_followed():
-            self._events.append(PeerEvent(now, "stored", message=message))
-            self.peer.on_appended(message.author, now)
-            self._apply_contact(message, now)
+            self._published(message, now)
         lost = self._account.feeds.take_lost()
         for feed, sequence in lost:
             detail = f"message {sequence} is damaged here, and comes again from others"
@@ -210,7 +215,27 @@ class LocalPeer(PeerWrapper):
                 self._account.update_views(event.message)
             self._unread.popleft()
             if event.message is not None:
-                self._apply_contact(event.message, now)
+                self._apply(event.message, now)
+
+    def _published(self, message: Message, now: int) -> None:
+        """Report and forward a message that was written here."""
+        self._events.append(PeerEvent(now, "stored", message=message))
+        self.peer.on_appended(message.author, now)
+        self._apply(message, now)
+
+    def _apply(self, message: Message, now: int) -> None:
+        """Replicate other feeds, if a message changes which."""
+        if isinstance(message.content, str):
+            self._replicate_groups(now)
+        else:
+            self._apply_contact(message, now)
+
+    def _replicate_groups(self, now: int) -> None:
+        """Replicate the feeds of the members of groups."""
+        before, self._comembers = self._comembers, self._account.comembers()
+        self.peer.want_all(self._comembers - before, now)
+        for feed in before - self._comembers - self._account.graph.replicated():
+            self.peer.unwant(feed, now)
 
     def _apply_contact(self, message: Message, now: int) -> None:
         """Apply a message about follows or blocks."""
@@ -227,7 +252,8 @@ class LocalPeer(PeerWrapper):
                 self.peer.replication.selection.show(message.author, contact)
         changes = self._account.graph.take_changes()
         self.peer.want_all(changes.added, now)
-        for feed in changes.removed:
+        self._replicate_groups(now)  # a block counts there, too
+        for feed in changes.removed - self._comembers:
             self.peer.unwant(feed, now)
 
     def _now_ms(self, now: int) -> float:

@@ -22,8 +22,8 @@ def shared_keys(identity: Identity, feed: str) -> list[Key]:
     """Return the keys that an identity shares with another feed: the first to write with, all to read with.
 
     The key depends on the order of the two feeds. The specification sorts their bytes. npm's
-    ssb-private-group-keys sorts them as texts, in which all bytes that are no UTF-8 are one character; that is
-    another order for 15 % of pairs. Stock peers know no other key, so theirs comes first, and the
+    ssb-private-group-keys sorts them as texts, in which all bytes that are no UTF-8 are one character; that
+    is another order for 15 % of pairs. Stock peers know no other key, so theirs comes first, and the
     specification's second where it differs. Raises InvalidRef if `feed` is no key.
     """
     mine = _ends(identity.ref)

@@ -82,6 +82,7 @@ class Groups:
         self._epoch_of: dict[str, Epoch] = {}  # by message
         self._offers: dict[str, set[bytes]] = {}  # keys of epochs whose first message is not here
         self._numbers: dict[str, int] = {}  # order of receipt
+        self._members: frozenset[str] | None = None
 
     def add(self, message: Message) -> list[Private]:
         """Add a message; return those that are opened now, earlier ones among them."""
@@ -130,7 +131,9 @@ class Groups:
 
     def members(self) -> frozenset[str]:
         """Return the members of all groups."""
-        return frozenset().union(*(group.members for group in self.every()))
+        if self._members is None:
+            self._members = frozenset().union(*(group.members for group in self.every()))
+        return self._members
 
     def messages(self, group: Group) -> list[Private]:
         """Return the messages of a group in order of receipt."""
@@ -199,6 +202,7 @@ class Groups:
     def _put(self, epoch: Epoch, private: Private) -> Private:
         id_ = private.message.id
         epoch.take(private)
+        self._members = None
         self._epoch_of[id_] = epoch
         self._outside.pop(id_, None)
         self._direct.pop(id_, None)

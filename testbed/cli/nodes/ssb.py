@@ -34,7 +34,8 @@ class Settings:
     cls=LazyGroup,
     places={
         "check": "testbed.cli.nodes.ssb_check:check",
-        "get": "testbed.cli.nodes.ssb_get:get",
+        "get": "testbed.cli.nodes.ssb_view:get",
+        "group": "testbed.cli.nodes.ssb_group:group",
         "view": "testbed.cli.nodes.ssb_view:view",
         "contract": "testbed.cli.nodes.ndn_over_ssb:contract",
         "name": "testbed.cli.nodes.ndn_over_ssb:name",
@@ -246,9 +247,34 @@ def _participant(account: Any, root: str, provide: int | None, anchor: tuple[Pat
 @click.argument("text", required=False)
 @click.option("--content", metavar="JSON", help="The whole content, in place of a post with TEXT.")
 @click.option("--to", multiple=True, metavar="FEED", help="Recipient of a private message (repeatable).")
+@click.option(
+    "--box2",
+    "is_box2",
+    is_flag=True,
+    help="Seal it in the format of private groups: for up to 15 recipients, whose peers have to know it.",
+)
 @click.pass_obj
-def publish(settings: Settings, text: str | None, content: str | None, to: tuple[str, ...]) -> None:
+def publish(
+    settings: Settings, text: str | None, content: str | None, to: tuple[str, ...], is_box2: bool
+) -> None:
     """Write a message: a post with TEXT, or any content. Prints its id."""
+    body = body_of(text, content)
+    if is_box2 and not to:
+        raise click.UsageError("--box2 needs recipients: --to")
+    recipients = [reference_of(feed) for feed in to]
+    with commands_of(settings, begins=True) as commands:
+        if is_box2:
+            me = commands.answer(["whoami"], [])["id"]
+            recipients = [feed for feed in recipients if feed != me]
+            body = {**body, "recps": [*recipients, me]}
+        elif recipients:
+            body = {**body, "recps": recipients}
+        form = ["box2"] if is_box2 else []
+        click.echo(commands.answer(["publish"], [body, recipients or None, *form])["key"])
+
+
+def body_of(text: str | None, content: str | None) -> dict[str, Any]:
+    """Return the content that a user gives, as a post's TEXT or as JSON; raise UserError."""
     exclude("text", "content")
     if text is not None and not text.strip():
         raise UserError("TEXT is empty: nothing is published, as a message can never be taken back")
@@ -259,15 +285,10 @@ def publish(settings: Settings, text: str | None, content: str | None, to: tuple
             raise UserError(f"--content: not JSON: {error}") from None
         if not isinstance(body, dict):
             raise UserError("--content: not an object")
-    elif text is not None:
-        body = {"type": "post", "text": text}
-    else:
+        return body
+    if text is None:
         raise click.UsageError("give a TEXT or --content")
-    recipients = [reference_of(feed) for feed in to]
-    if recipients:
-        body = {**body, "recps": recipients}
-    with commands_of(settings, begins=True) as commands:
-        click.echo(commands.answer(["publish"], [body, recipients or None])["key"])
+    return {"type": "post", "text": text}
 
 
 @ssb.command()
@@ -319,21 +340,16 @@ def log(
     settings: Settings, feed: str | None, limit: int, is_whole: bool, kind: str | None, as_json: bool
 ) -> None:
     """Show the newest messages, of FEED or of all feeds, in the order in which they came."""
-    from ssb import key_file, private
-
     options = {"limit": None if is_whole else limit, "id": feed and reference_of(feed), "type": kind}
     options = {name: value for name, value in options.items() if value is not None}
     if not as_json:
-        options["names"] = True
+        options |= {"names": True, "private": True}
     with commands_of(settings) as commands:
-        identity = key_file.read(settings.path / "secret")
         for entry in commands.stream(["createLogStream"], [options]):
             if as_json:
                 click.echo(json.dumps(entry, ensure_ascii=False))
                 continue
-            value = entry["value"]
-            said = private.unbox(value["content"], identity)
-            click.echo(message_line(value, said, entry.get("name")))
+            click.echo(message_line(entry["value"], entry.get("opened"), entry.get("name")))
 
 
 @ssb.command()
