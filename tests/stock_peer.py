@@ -67,14 +67,15 @@ class StockPeer:
     Args:
         directory: of its identity and messages.
         way: "ebt" or "history".
+        packages: folder of its program and their list: "ssb/tribes" for one with private groups.
     """
 
-    def __init__(self, directory: Path, way: str = "ebt") -> None:
+    def __init__(self, directory: Path, way: str = "ebt", packages: str = "ssb/node") -> None:
         directory.mkdir(exist_ok=True)
         self.port = free_port()
         self._process = subprocess.Popen(
-            ["node", HERE / "ssb" / "node" / "peer.js", directory, str(self.port), way],
-            env=os.environ | {"NODE_PATH": str(node_modules())},
+            ["node", HERE / packages / "peer.js", directory, str(self.port), way],
+            env=os.environ | {"NODE_PATH": str(node_modules(packages))},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -154,13 +155,17 @@ class OurPeer:
         """Follow a feed."""
         self.do("publish", arguments=[{"type": "contact", "contact": feed, "following": True}])
 
-    def log(self, feed: str) -> list[dict[str, Any]]:
-        """Return the messages of a feed that it holds, with their ids."""
+    def stream(self, *name: str, **options: Any) -> list[dict[str, Any]]:
+        """Make a call of form source at its socket; return all answers."""
         running = RunningPeer(self.directory)
         try:
-            return list(running.stream(["createLogStream"], [{"id": feed}]))
+            return list(running.stream(name, [options]))
         finally:
             running.close()
+
+    def log(self, feed: str, **options: Any) -> list[dict[str, Any]]:
+        """Return the messages of a feed that it holds, with their ids."""
+        return self.stream("createLogStream", id=feed, **options)
 
     def ids(self, feed: str) -> list[str]:
         """Return the ids of the messages of a feed that it holds."""
