@@ -124,10 +124,11 @@ class Account:
 
     @cached_property
     def groups(self) -> Groups:
-        """Private messages of box2, and the groups in them; on first use, all ciphertexts are read."""
+        """Private messages of box2, and the groups in them; on first use, all of these are read."""
         groups = Groups(self.identity)
         for stored in read_log(self.feeds, 0, {None}):
-            groups.add(stored.message)
+            if BOX2.encode() in stored.text:
+                groups.add(stored.message)
         return groups
 
     def comembers(self) -> Set[str]:

@@ -215,13 +215,14 @@ class Commands:
             "messages": sum(account.feeds.tips().values()),
             "own": account.own.tip,
             "doubt": account.own.why() if account.own.doubt else "",
-            "replicated": len(account.graph.replicated() | account.comembers()),
+            "replicated": len(account.graph.replicated()),
             "forked": sorted(account.feeds.forks()),
             "damaged": {feed: [*numbers] for feed, numbers in account.feeds.damaged().items()},
             "blobs": account.blobs.used,
         }
         if self._running is not None:
             peer, clock = self._running
+            status["replicated"] = len(peer.peer.protocol.wanted)  # members of groups among them
             now = clock()
             status["connections"] = [
                 {

@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final
 
 from nacl.bindings import crypto_sign_ed25519_pk_to_curve25519
@@ -16,6 +17,8 @@ _SALT: Final = b"envelope-dm-v1-extract-salt"
 _USE: Final = b"envelope-ssb-dm-v1/key"
 _OWN_SALT: Final = b"feednet own key of box2"
 _ENCRYPTION_KEY: Final = b"\x03\x00"  # type and format of a Curve25519 key for direct messages
+
+_MOST_ENDS: Final = 16
 
 
 def shared_keys(identity: Identity, feed: str) -> list[Key]:
@@ -44,8 +47,12 @@ def own_key(identity: Identity) -> Key:
     return Key(expand(secret, b"1"), SELF)
 
 
+@lru_cache(_MOST_ENDS)
 def _ends(feed: str) -> bytes:
-    """Return a feed's encryption key and its name, both in binary, as they enter the derivation."""
+    """Return a feed's encryption key and its name, both in binary, as they enter the derivation.
+
+    One of the two feeds is the user's each time.
+    """
     try:
         public = crypto_sign_ed25519_pk_to_curve25519(parse_feed(feed))
     except CryptoError:

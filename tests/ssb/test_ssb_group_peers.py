@@ -1,4 +1,4 @@
-"""Private groups of our peer and of stock ones (ssb-tribes 4), on loopback: each reads what the other writes."""
+"""Private groups of our peer and of stock ones (ssb-tribes 4): each reads what the other writes."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack

@@ -3,12 +3,15 @@
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from random import Random
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from mutants.groups import MUTANTS
+from mutants.patches import mutated
 
 from ssb.groups.envelope import GROUP, Key, box, context_of
 from ssb.groups.groups import Group, GroupError, Groups
@@ -89,13 +92,8 @@ def test_a_group_is_read_by_its_members_from_its_beginning() -> None:
     assert the_group(ben).id == group
     assert cleo.groups.every() == []
     contents = [private.content for private in ben.groups.messages(the_group(ben))]
-    assert [each["type"] for each in contents] == [
-        "group/init",
-        "group/add-member",
-        "post",
-        "group/add-member",
-        "post",
-    ] or contents[0]["type"] == "post"
+    types = ["group/init", "group/add-member", "post", "group/add-member", "post"]
+    assert sorted(each["type"] for each in contents) == sorted(types)
     assert {each.get("text") for each in contents} == {None, "before Ben came", "welcome", "from Ben"}
 
 
@@ -220,6 +218,20 @@ def test_a_stranger_with_the_key_adds_and_excludes_nobody() -> None:
     ben.hear(eve)
     assert len(ben.groups.messages(ben.groups.get(group))) == 5
     assert ben.groups.get(group).members == {ann.ref, ben.ref}
+
+
+def test_one_that_was_moved_opens_for_nobody() -> None:
+    """Mallory copies Ann's ciphertext: as her message, it opens for no member."""
+    ann, ben, mallory = people(3)
+    group = ann.writer.create()
+    ann.writer.add(group, [ben.ref])
+    text = ann.post(group, "from Ann")
+    ben.hear(ann)
+    assert ben.reads(text)
+    for author, before in ((mallory, None), (ann, ann.feed[-1])):
+        copy = Message.create(author.identity, before, ann.feed[-1].content, 9)
+        assert ben.groups.add(copy) == []
+        assert not ben.reads(copy.id)
 
 
 def test_mistakes_are_one_line() -> None:
@@ -408,3 +420,62 @@ def test_the_same_messages_make_the_same_groups_in_any_order(
             ]
             found.append((view, set(opened)))
         assert found[0] == found[1]
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-5, 5) | st.sampled_from(["", "x", "@x", "%x", "group/init"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["root", "x"]), inner),
+    max_leaves=6,
+)
+TANGLE = st.fixed_dictionaries({"root": JSON, "previous": JSON})
+MEMBERS = {
+    "groupKey": JSON,
+    "root": JSON,
+    "recps": JSON,
+    "excludes": JSON,
+    "tangles": JSON | st.dictionaries(st.sampled_from(["group", "members", "epoch"]), TANGLE),
+}
+CONTENTS = st.builds(
+    lambda kind, rest: {"type": kind, **rest},
+    st.sampled_from(["group/init", "group/add-member", "group/exclude-member", "post"]) | JSON,
+    st.fixed_dictionaries({}, optional=MEMBERS),
+)
+
+
+@settings(deadline=None)
+@given(st.lists(CONTENTS, max_size=6))
+def test_a_member_that_writes_anything_stops_nobody(contents: list[dict[str, Any]]) -> None:
+    """Malformed contents of a member are kept as messages of the group, and change nothing else."""
+    everybody, group = begun(0, 3)
+    ann, ben, *_ = everybody
+    key = the_group(ben).epochs[0].key
+    for content in contents:
+        ben.write(content, [key])
+        ben.write(content, ben.groups.keys_of([ann.ref]))
+    ann.hear(ben)
+    text = ann.post(group, "goes on")
+    exchange(everybody)
+    assert [each.reads(text) for each in everybody] == [True, True, True, False]
+    assert the_group(ann).members == {each.ref for each in everybody[:3]}
+    assert len(ann.groups.messages(the_group(ann))) == 3 + len(contents) + 1
+
+
+CAUGHT_BY = {
+    "strangers with the key add members": test_a_stranger_with_the_key_adds_and_excludes_nobody,
+    "strangers with the key exclude members": test_a_stranger_with_the_key_adds_and_excludes_nobody,
+    "strangers go on with a group": test_a_stranger_cannot_go_on_with_a_group,
+    "the key stays when a member is removed": test_who_is_excluded_reads_what_was_written_before_only,
+    "of two epochs any counts": test_two_who_exclude_another_one_each_at_once_agree,
+    "the largest key counts": partial(
+        test_the_same_exclusion_by_two_ends_in_the_epoch_with_the_smallest_key, seed=0
+    ),
+    "what came before a key is not opened with it": test_a_group_is_read_by_its_members_from_its_beginning,
+    "an envelope opens behind any message": test_one_that_was_moved_opens_for_nobody,
+}
+
+
+@pytest.mark.patches
+@pytest.mark.parametrize("name", MUTANTS)
+def test_each_mutant_is_caught(name: str) -> None:
+    with mutated(name, MUTANTS), pytest.raises((AssertionError, GroupError)):
+        CAUGHT_BY[name]()
