@@ -90,6 +90,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "ssb.work",
     },
     "ssb/transport": {"base", "ssb.keys", "ssb.canonical"},
+    "ssb/groups": {"ssb.keys", "ssb.canonical", "ssb.message"},
     "ssb/replication": {
         "base",
         "ssb.keys",

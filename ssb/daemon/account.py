@@ -17,7 +17,7 @@ before, and open to others.
 """
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
@@ -31,6 +31,9 @@ from ssb.daemon.stock import stock_logs
 from ssb.daemon.views import FILE, Views
 from ssb.detached import DELETE, DETACHED, SALT_BYTES, detach
 from ssb.graph import DEFAULT_MAX_HOPS, Graph
+from ssb.groups.envelope import SUFFIX as BOX2
+from ssb.groups.envelope import Key, box, context_of
+from ssb.groups.groups import Groups
 from ssb.key_file import KeyFileError
 from ssb.keys import Identity
 from ssb.message import Message
@@ -143,6 +146,19 @@ class Account:
         listed = self.views.pubs.listed(self.graph.replicated())
         return [pub for pub in listed if pub.address.peer != self.identity.ref]
 
+    @cached_property
+    def groups(self) -> Groups:
+        """Private messages of box2, and the groups in them; on first use, all of these are read."""
+        groups = Groups(self.identity)
+        for stored in read_log(self.feeds, 0, {None}):
+            if BOX2.encode() in stored.text:
+                groups.add(stored.message)
+        return groups
+
+    def comembers(self) -> Set[str]:
+        """The members of the user's groups, whose feeds are replicated, too, unless the user blocks them."""
+        return {feed for feed in self.groups.members() if not self.graph.is_blocked(feed)}
+
     def _open_own(self, identity: Identity | None) -> tuple[Identity, OwnFeed]:
         """Read the identity; or create or import it, where none has been lost."""
         secret, mark = self.path / SECRET, self.path / MARK
@@ -177,18 +193,22 @@ class Account:
             self.blobs.close()
 
     def update_views(self, message: Message) -> None:
-        """Add a message to the views, if they are open."""
+        """Add a message to the views and groups, if they are open."""
         if "views" in self.__dict__:
             self.views.add(message)
+        if "groups" in self.__dict__:
+            self.groups.add(message)
 
     def publish(
-        self, content: Mapping[str, Any], now_ms: float, recipients: list[str] | None = None
+        self, content: Mapping[str, Any] | str, now_ms: float, recipients: list[str] | None = None
     ) -> Message:
         """Write a message, a private one if there are recipients; raise InvalidMessage and StoreError.
 
         UnsureFeed, a StoreError, is raised as long as later messages may be elsewhere.
         """
-        body = private.box(content, [*recipients, self.identity.ref]) if recipients else content
+        body = content
+        if recipients and not isinstance(content, str):
+            body = private.box(content, [*recipients, self.identity.ref])
         message = self.own.publish(body, now_ms)
         self.update_views(message)
         if "contents" in self.__dict__:
@@ -213,6 +233,19 @@ class Account:
     def _dropped(self) -> list[str]:
         dropped = self._read_json("dropped.json")
         return [each for each in dropped if isinstance(each, str)] if isinstance(dropped, list) else []
+
+    def publish_sealed(self, content: Mapping[str, Any], now_ms: float, keys: Sequence[Key]) -> Message:
+        """Write a private message of box2 for the holders of some keys; raise as publish() does."""
+        tip = self.feeds.tip(self.identity.ref)
+        context = context_of(self.identity.ref, None if tip is None else tip.id)
+        return self.publish(box(content, context, keys), now_ms)
+
+    def open_private(self, message: Message) -> Mapping[str, Any] | None:
+        """Return the plaintext of a message; None if it is none that the user can open."""
+        if isinstance(message.content, str) and message.content.endswith(BOX2):
+            found = self.groups.opened(message.id)
+            return None if found is None else found.content
+        return private.unbox(message.content, self.identity)
 
     def messages(self, feed: str | None, limit: int | None, kind: str | None) -> Iterator[Stored]:
         """Yield messages in order of receipt: of one feed or all, of one type or all, the last `limit`."""

@@ -5,7 +5,7 @@ blobs.want, blobs.size, invite.create, friends.isBlocking, friends.isFollowing; 
 blobs.add a path, and settle declares that nobody has more of the own feed than this peer. detached.publish
 writes a detached message, and detached.delete deletes the content of one. pubs lists those that logs name,
 rooms those that are visited. room.registerAlias and room.revokeAlias take the room, too, and are to be
-repeated until they return something.
+repeated until they return something. Those of private groups begin with groups.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 from ssb.canonical import Value, parse
 from ssb.daemon.account import Account
+from ssb.daemon.group_calls import GroupCalls
 from ssb.detached import reference_of, request
+from ssb.groups.envelope import Key
 from ssb.keys import InvalidRef, parse_message
-from ssb.message import ForkedFeed, InvalidMessage
+from ssb.message import ForkedFeed, InvalidMessage, Message
 from ssb.rooms.room import REVOKE
 from ssb.store.blobs import RefusedBlob
 from ssb.store.feeds import Stored
@@ -67,7 +69,9 @@ class Commands:
                 case ("whoami",), _:
                     return {"id": self._account.identity.ref}
                 case ("publish",), [dict() as content, *rest]:
-                    return self._publish(content, rest[0] if rest else None)
+                    return self._publish(content, rest[0] if rest else None, "box2" in rest[1:])
+                case ("groups", call), _:
+                    return self._groups.answer(call, arguments)
                 case ("detached", "publish"), [dict() as content]:
                     return self._publish_detached(content)
                 case ("detached", "delete"), [str() as id_]:
@@ -107,6 +111,9 @@ class Commands:
 
     def stream(self, name: Sequence[str], arguments: Sequence[Value]) -> Iterator[Value]:
         """Yield the answers to a call of form source; raise CommandError and StoreError."""
+        if tuple(name) == ("groups", "log"):
+            yield from self._group_log(arguments)
+            return
         if tuple(name) != ("createLogStream",):
             raise CommandError(f"method:{','.join(name)} is not in list of allowed methods")
         options = arguments[0] if arguments else {}
@@ -124,11 +131,37 @@ class Commands:
                 entry |= self._content_of(stored)
             if namer is not None:
                 entry["name"] = namer(entry["value"]["author"])
+            if options.get("private") is True and isinstance(entry["value"]["content"], str):
+                entry["opened"] = self._account.open_private(stored.message)
             yield entry
 
-    def _publish(self, content: dict[str, Value], recipients: Value) -> Value:
-        to = [str(feed) for feed in recipients] if isinstance(recipients, list) else None
+    def _group_log(self, arguments: Sequence[Value]) -> Iterator[Value]:
+        match list(arguments):
+            case [{"id": str() as group, **rest}]:
+                limit = rest.get("limit")
+            case _:
+                raise CommandError("groups.log takes an object with an id")
+        try:
+            yield from self._groups.log(group, limit if isinstance(limit, int) else None)
+        except ValueError as error:
+            raise CommandError(str(error)) from None
+
+    @property
+    def _groups(self) -> GroupCalls:
+        return GroupCalls(self._account.groups, self._write_sealed, self._account.views.namer)
+
+    def _write_sealed(self, content: Mapping[str, Any], keys: Sequence[Key]) -> Message:
         if self._running is None:
+            return self._account.publish_sealed(content, self._clock(), keys)
+        peer, clock = self._running
+        return peer.publish_sealed(content, clock(), keys)
+
+    def _publish(self, content: dict[str, Value], recipients: Value, is_box2: bool = False) -> Value:
+        to = [str(feed) for feed in recipients] if isinstance(recipients, list) else None
+        if to and is_box2:
+            keys = self._account.groups.keys_of([*to, self._account.identity.ref])
+            message = self._write_sealed(content, keys)
+        elif self._running is None:
             message = self._account.publish(content, self._clock(), to)
         else:
             peer, clock = self._running
@@ -244,6 +277,7 @@ class Commands:
         }
         if self._running is not None:
             peer, clock = self._running
+            status["replicated"] = len(peer.peer.protocol.wanted)  # members of groups among them
             now = clock()
             status["connections"] = [
                 {

@@ -17,6 +17,7 @@ from ssb.daemon.account import Account
 from ssb.daemon.recovery import Recovery
 from ssb.ending import END
 from ssb.graph import CONTACT
+from ssb.groups.envelope import Key
 from ssb.keys import Identity, InvalidRef, parse_feed
 from ssb.message import Message
 from ssb.peer.access import InvalidInvite
@@ -51,7 +52,8 @@ class _AccountAccess:
         return not self._account.graph.is_blocked(peer)
 
     def knows(self, peer: str) -> bool:
-        return peer in self._friends or peer in self._invites or peer in self._account.graph.replicated()
+        named = peer in self._friends or peer in self._invites
+        return named or peer in self._account.graph.replicated() or peer in self._account.comembers()
 
     def is_member(self, peer: str) -> bool:
         """Whether a peer is a member of the room that this one may be: followed, as invites make it."""
@@ -142,7 +144,8 @@ class LocalPeer(PeerWrapper):
         self.epoch_ms = epoch_ms
         self._access = _AccountAccess(account)
         self._unread: deque[PeerEvent] = deque()
-        wanted = sorted(account.graph.replicated())
+        self._comembers = account.comembers()
+        wanted = sorted(account.graph.replicated() | self._comembers)
         self.blobs = Blobs(account.blobs, contents=account.contents)
         self.blobs.update_contents()
         self.loose = Loose(account.feeds)
@@ -185,10 +188,13 @@ class LocalPeer(PeerWrapper):
     def publish(self, content: Mapping[str, Any], now: int, recipients: list[str] | None = None) -> Message:
         """Write a message and forward it; raise InvalidMessage and StoreError, in particular UnsureFeed."""
         message = self._account.publish(content, self._now_ms(now), recipients)
-        self._events.append(PeerEvent(now, "stored", message=message))
-        self.blobs.came([message])
-        self.peer.on_appended(message.author, now)
-        self._apply(message, now)
+        self._published(message, now)
+        return message
+
+    def publish_sealed(self, content: Mapping[str, Any], now: int, keys: Sequence[Key]) -> Message:
+        """Write a private message of box2 and forward it: see Account.publish_sealed()."""
+        message = self._account.publish_sealed(content, self._now_ms(now), keys)
+        self._published(message, now)
         return message
 
     def settle(self) -> None:
@@ -240,9 +246,7 @@ class LocalPeer(PeerWrapper):
     def _follow_up(self, now: int) -> None:
         """Process new messages: follow and unfollow feeds, and report damage."""
         for message in self._access.take_followed():
-            self._events.append(PeerEvent(now, "stored", message=message))
-            self.peer.on_appended(message.author, now)
-            self._apply(message, now)
+            self._published(message, now)
         lost = self._account.feeds.take_lost()
         for feed, sequence in lost:
             detail = f"message {sequence} is damaged here, and comes again from others"
@@ -262,6 +266,20 @@ class LocalPeer(PeerWrapper):
             if event.message is not None:
                 self._apply(event.message, now)
         self._call_pubs(now)
+
+    def _published(self, message: Message, now: int) -> None:
+        """Report and forward a message that was written here."""
+        self._events.append(PeerEvent(now, "stored", message=message))
+        self.blobs.came([message])
+        self.peer.on_appended(message.author, now)
+        self._apply(message, now)
+
+    def _replicate_groups(self, now: int) -> None:
+        """Replicate the feeds of the members of groups."""
+        before, self._comembers = self._comembers, self._account.comembers()
+        self.peer.want_all(self._comembers - before, now)
+        for feed in before - self._comembers - self._account.graph.replicated():
+            self.peer.unwant(feed, now)
 
     def _visit(self, now: int) -> None:
         """Pass on what comes through rooms, and call those who are there."""
@@ -286,9 +304,10 @@ class LocalPeer(PeerWrapper):
             self.peer.part(peer, now)
 
     def _apply(self, message: Message, now: int) -> None:
-        """Apply a message about follows or blocks, the end of a feed, or a pub."""
+        """Apply a message about follows or blocks, the end of a feed, a pub, or groups."""
         content, graph = message.content, self._account.graph
         if not isinstance(content, dict):
+            self._replicate_groups(now)
             return
         self._has_news_of_pubs |= content.get("type") == PUB
         contact = content.get("contact")
@@ -304,7 +323,8 @@ class LocalPeer(PeerWrapper):
         changes = graph.take_changes()
         self._has_news_of_pubs |= bool(changes.added)
         self.peer.want_all(changes.added, now)
-        for feed in changes.removed:
+        self._replicate_groups(now)  # a block counts there, too
+        for feed in changes.removed - self._comembers:
             self.peer.unwant(feed, now)
 
     def _apply_block(self, author: str, feed: str, now: int) -> None:

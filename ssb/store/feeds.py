@@ -134,10 +134,10 @@ class FeedStore(Protocol):
         proves a fork, which `forks` then has.
         """
 
-    def log(self, after: int, limit: int, types: Collection[str] | None = None) -> list[Stored]:
+    def log(self, after: int, limit: int, types: Collection[str | None] | None = None) -> list[Stored]:
         """The messages of all feeds after a position, in order of receipt, at most `limit`.
 
-        With `types`, only those whose content has one of these types; ciphertexts have none.
+        With `types`, only those whose content has one of these types; that of ciphertexts is None.
         """
 
     def forks(self) -> Mapping[str, tuple[Message, Message]]:
@@ -160,7 +160,7 @@ class FeedStore(Protocol):
         """Release files and lock."""
 
 
-def read_log(store: FeedStore, after: int, types: Collection[str] | None = None) -> Iterator[Stored]:
+def read_log(store: FeedStore, after: int, types: Collection[str | None] | None = None) -> Iterator[Stored]:
     """Yield the messages of all feeds after a position, to the end of the log, a page at a time."""
     while page := store.log(after, _PAGE, types):
         yield from page

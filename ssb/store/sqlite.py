@@ -112,14 +112,14 @@ class SqliteFeeds(Admission, FeedTable):
         rows = self._query("SELECT text FROM out_of_order WHERE id = ?", (digest,))
         return sound.read(rows[0][0], self._hmac_key, digest) if rows else None
 
-    def log(self, after: int, limit: int, types: Collection[str] | None = None) -> list[Stored]:
+    def log(self, after: int, limit: int, types: Collection[str | None] | None = None) -> list[Stored]:
         """The messages of all feeds after a position, in order of receipt, at most `limit`."""
         self._refresh()
         if types is None:
             return self._page("", (), after, limit)
         found: list[Stored] = []
         for kind in set(types):
-            found += self._page("type = ? AND", (kind,), after, limit)
+            found += self._page("type IS ? AND", (kind,), after, limit)
         return sorted(found)[:limit]
 
     def newest(self, limit: int, feed: str | None = None, kind: str | None = None) -> list[Stored]:

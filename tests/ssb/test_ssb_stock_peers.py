@@ -152,6 +152,21 @@ def test_private_messages_are_opened_there_and_here(tmp_path: Path) -> None:
         assert opened["text"] == "for you é"
 
 
+def test_direct_messages_of_box2_are_opened_there_and_here(tmp_path: Path) -> None:
+    """By the older box2 that ssb-db2 brings along; `test_ssb_group_peers.py` has the newer one."""
+    with StockPeer(tmp_path / "stock") as stock, OurPeer(tmp_path / "ours") as ours:
+        ours.follow(stock.id)
+        stock.do("request", feeds=[ours.id])
+        stock.do("create", content={"type": "post", "text": "for you é"}, recps=[ours.id], format="box2")
+        content = {"type": "post", "text": "for you, too"}
+        sent = ours.do("publish", arguments=[content, [stock.id], "box2"])
+        ours.do("connect", arguments=[stock.address])
+        until(lambda: stock.do("heads").get(ours.id) == 2 and ours.do("status")["messages"] == 3)
+        assert stock.do("content", message=sent["key"]) == content
+        [entry] = ours.log(stock.id, private=True)
+        assert entry["opened"]["text"] == "for you é"
+
+
 def test_invites_are_used_there_and_here(tmp_path: Path) -> None:
     with StockPeer(tmp_path / "stock") as stock, OurPeer(tmp_path / "ours") as ours:
         code = ours.do("invite", "create", arguments=[1])

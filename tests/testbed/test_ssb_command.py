@@ -153,6 +153,10 @@ def test_addresses_are_remembered_once(tmp_path: Path) -> None:
         (("publish", "--content", "[]"), "--content: not an object"),
         (("publish", "--content", '{"type": "x"}'), "type"),
         (("publish", "x", "--to", "@nobody"), "reference is not of the form"),
+        (("group", "post", "nowhere", "x"), "nowhere: no such group here"),
+        (("group", "post", "nowhere", ""), "TEXT is empty"),
+        (("group", "add", "nowhere", "@nobody"), "@nobody: "),
+        (("group", "log", "nowhere"), "nowhere: no such group here"),
         (("publish", ""), "TEXT is empty"),
         (("publish", " \n"), "TEXT is empty"),
         (("log", "@nobody"), "@nobody: "),
@@ -317,3 +321,61 @@ def test_a_time_beyond_the_calendar_is_shown_as_it_is(tmp_path: Path, time: floa
     [shown] = [line for line in ssb(tmp_path / "ann", "log").splitlines() if line.endswith("far")]
     assert shown.startswith(f"{time:g} ms  ")
     assert f"the last {time:g} ms" in ssb(tmp_path / "ann", "view", "threads")
+
+
+TO_URI = str.maketrans("+/", "-_")
+
+
+def carried(source: Path, *others: Path) -> None:
+    """Carry all messages of an account to others."""
+    file = source.parent / "messages.jsonl"
+    file.write_text(ssb(source, "export"))
+    for path in others:
+        ssb(path, "import", str(file))
+
+
+def test_a_private_group_from_its_beginning_to_a_removal(tmp_path: Path) -> None:
+    ann, ben, dan = people = [tmp_path / name for name in ("ann", "ben", "dan")]
+    for path in people:
+        ssb(path, "publish", path.name)
+    feeds = {path.name: status(path)["id"] for path in people}
+    group = ssb(ann, "group", "create").strip()
+    ssb(ann, "group", "post", group, "before")
+    ssb(ann, "group", "add", group, feeds["ben"], feeds["dan"], "--text", "welcome")
+    carried(ann, ben, dan)
+    assert [json.loads(ssb(path, "group", "list", "--json"))["members"] for path in people] == [
+        sorted(feeds.values())
+    ] * 3
+    shown = ssb(dan, "group", "log", group)
+    assert [line.split("  (private)  ")[1] for line in shown.splitlines()] == [
+        "(begins a group)",
+        f"(adds {feeds['ann']})",
+        "before",
+        f"(adds {feeds['ben']}, {feeds['dan']}) welcome",
+    ]
+    key = json.loads(ssb(ann, "group", "log", group, "--json").splitlines()[1])["opened"]["groupKey"]
+    assert key not in ssb(ann, "log")
+    ssb(ben, "group", "remove", group, feeds["dan"])
+    said = ssb(ben, "group", "post", f"ssb:identity/group/{group[1:-8].translate(TO_URI)}", "after").strip()
+    carried(ben, ann, dan)
+    assert ssb(ann, "group", "log", group, "--limit", "1").endswith("(private)  after\n")
+    assert "(private, for others)" in ssb(dan, "log", "--limit", "1")
+    assert "no member any more" in ssb(dan, "group", "list")
+    with pytest.raises(UserError, match="you are no member"):
+        ssb(dan, "group", "post", group, "?")
+    entries = [json.loads(line) for line in ssb(dan, "log", "--all", "--json").splitlines()]
+    assert said in [entry["key"] for entry in entries]
+
+
+def test_a_private_message_for_fifteen(tmp_path: Path) -> None:
+    others = [Identity.from_seed(bytes([number]) * 32) for number in range(15)]
+    to = [word for each in others for word in ("--to", each.ref)]
+    ssb(tmp_path / "ann", "publish", "for you all", "--box2", *to)
+    carried(tmp_path / "ann", tmp_path / "ben")
+    assert ssb(tmp_path / "ann", "log").endswith("(private)  for you all\n")
+    assert "(private, for others)" in ssb(tmp_path / "ben", "log")
+    Account(tmp_path / "last", identity=others[14]).close()
+    carried(tmp_path / "ann", tmp_path / "last")
+    assert ssb(tmp_path / "last", "log").endswith("(private)  for you all\n")
+    with pytest.raises(UserError, match="1 to 16 recipients, not 17"):
+        ssb(tmp_path / "ann", "publish", "x", "--box2", *to, "--to", OTHER.ref)

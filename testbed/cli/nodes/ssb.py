@@ -36,7 +36,8 @@ class Settings:
         "check": "testbed.cli.nodes.ssb_check:check",
         "end": "testbed.cli.nodes.ssb_end:end",
         "delete": "testbed.cli.nodes.ssb_delete:delete",
-        "get": "testbed.cli.nodes.ssb_get:get",
+        "get": "testbed.cli.nodes.ssb_view:get",
+        "group": "testbed.cli.nodes.ssb_group:group",
         "view": "testbed.cli.nodes.ssb_view:view",
         "pubs": "testbed.cli.nodes.ssb_meeting:pubs",
         "rooms": "testbed.cli.nodes.ssb_meeting:rooms",
@@ -270,13 +271,43 @@ def _participant(account: Any, root: str, provide: int | None, anchor: tuple[Pat
     is_flag=True,
     help="The log gets the content's hash only, so that `delete` can delete it. Stock peers show no content.",
 )
+@click.option(
+    "--box2",
+    "is_box2",
+    is_flag=True,
+    help="Seal it in the format of private groups: for up to 15 recipients, whose peers have to know it.",
+)
 @click.pass_obj
 def publish(
-    settings: Settings, text: str | None, content: str | None, to: tuple[str, ...], detached: bool
+    settings: Settings,
+    text: str | None,
+    content: str | None,
+    to: tuple[str, ...],
+    detached: bool,
+    is_box2: bool,
 ) -> None:
     """Write a message: a post with TEXT, or any content. Prints its id."""
-    exclude("text", "content")
     exclude("detached", "to")
+    body = body_of(text, content)
+    if is_box2 and not to:
+        raise click.UsageError("--box2 needs recipients: --to")
+    recipients = [reference_of(feed) for feed in to]
+    with commands_of(settings, begins=True) as commands:
+        if is_box2:
+            me = commands.answer(["whoami"], [])["id"]
+            recipients = [feed for feed in recipients if feed != me]
+            body = {**body, "recps": [*recipients, me]}
+        elif recipients:
+            body = {**body, "recps": recipients}
+        form = ["box2"] if is_box2 else []
+        call = ["detached", "publish"] if detached else ["publish"]
+        arguments = [body] if detached else [body, recipients or None, *form]
+        click.echo(commands.answer(call, arguments)["key"])
+
+
+def body_of(text: str | None, content: str | None) -> dict[str, Any]:
+    """Return the content that a user gives, as a post's TEXT or as JSON; raise UserError."""
+    exclude("text", "content")
     if text is not None and not text.strip():
         raise UserError("TEXT is empty: nothing is published, as a message can never be taken back")
     if content is not None:
@@ -286,17 +317,10 @@ def publish(
             raise UserError(f"--content: not JSON: {error}") from None
         if not isinstance(body, dict):
             raise UserError("--content: not an object")
-    elif text is not None:
-        body = {"type": "post", "text": text}
-    else:
+        return body
+    if text is None:
         raise click.UsageError("give a TEXT or --content")
-    recipients = [reference_of(feed) for feed in to]
-    if recipients:
-        body = {**body, "recps": recipients}
-    call = ["detached", "publish"] if detached else ["publish"]
-    arguments = [body] if detached else [body, recipients or None]
-    with commands_of(settings, begins=True) as commands:
-        click.echo(commands.answer(call, arguments)["key"])
+    return {"type": "post", "text": text}
 
 
 @ssb.command()
@@ -360,22 +384,18 @@ def log(
     settings: Settings, feed: str | None, limit: int, is_whole: bool, kind: str | None, as_json: bool
 ) -> None:
     """Show the newest messages, of FEED or of all feeds, in the order in which they came."""
-    from ssb import key_file, private
-
     options = {"limit": None if is_whole else limit, "id": feed and reference_of(feed), "type": kind}
     options = {name: value for name, value in options.items() if value is not None}
     if not as_json:
-        options |= {"names": True, "contents": True}
+        options |= {"names": True, "contents": True, "private": True}
     with commands_of(settings) as commands:
-        identity = key_file.read(settings.path / "secret")
         for entry in commands.stream(["createLogStream"], [options]):
             if as_json:
                 click.echo(json.dumps(entry, ensure_ascii=False))
                 continue
             value = entry["value"]
-            said = private.unbox(value["content"], identity)
             value["content"] = detached_text(entry) or value["content"]
-            click.echo(message_line(value, said, entry.get("name")))
+            click.echo(message_line(value, entry.get("opened"), entry.get("name")))
 
 
 @ssb.command()

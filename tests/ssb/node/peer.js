@@ -38,10 +38,10 @@ if (way !== 'history') sbot.ebt.request(sbot.id, true)
 const promised = (call) =>
   new Promise((resolve, reject) => call((error, value) => (error ? reject(error) : resolve(value))))
 
-const write = (writer, content, recps) =>
+const write = (writer, content, recps, format) =>
   promised((done) => {
     const message = { keys: writer, content, feedFormat: 'classic' }
-    sbot.db.create(recps ? { ...message, recps, encryptionFormat: 'box' } : message, done)
+    sbot.db.create(recps ? { ...message, recps, encryptionFormat: format || 'box' } : message, done)
   })
 
 const actions = {
@@ -50,9 +50,9 @@ const actions = {
     for (let n = 0; n < count; n++) await write(keys, { type: 'post', text: `${n} `.padEnd(size, 'x') })
   },
   // Members that are undefined are left out of what is signed, and are in the log.
-  create: async ({ content, recps }) => {
+  create: async ({ content, recps, format }) => {
     const whole = typeof content === 'string' ? content : { ...content, root: undefined }
-    return (await write(keys, whole, recps)).key
+    return (await write(keys, whole, recps, format)).key
   },
   // Make `feeds` feeds of others, of `count` messages each, and hand them out; the fourth message of the first
   // feed is `odd`, if that is given.
