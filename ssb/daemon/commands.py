@@ -286,6 +286,8 @@ class Commands:
                     "seconds": (now - connection.since) // 1_000_000_000,
                     "new": connection.useful,
                     "ebt": connection.replication is not None,
+                    "room": connection.room,
+                    "apart": connection.is_apart is True,
                 }
                 for connection in peer.peer.connections.values()
                 if connection.remote

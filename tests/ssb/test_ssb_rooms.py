@@ -59,6 +59,9 @@ def test_two_who_follow_each_other_meet_and_the_room_holds_nothing_of_theirs(tmp
         world.run(10)
         assert world.tip("ben", "ann") == world.tip("ann", "ann") == 301
         assert tunnelled(world, "ann") == {world.id("ben")}
+        ways = {one["peer"]: (one["room"], one["apart"]) for one in world.do("ann", "status")["connections"]}
+        room = world.id("room")
+        assert ways == {room: ("", True), world.id("ben"): (room, False)}
         assert world.do("room", "rooms")["own"] == {
             "attendants": sorted([world.id("ann"), world.id("ben")]),
             "tunnels": 1,

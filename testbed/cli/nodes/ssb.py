@@ -425,6 +425,10 @@ def status(settings: Settings, as_json: bool) -> None:
     for one in state.get("connections", []):
         direction = "called" if one["called"] else "called this peer"
         way = "EBT" if one["ebt"] else "history streams"
+        if one["apart"]:
+            way = "only to meet others in a room"
+        elif one["room"]:
+            way += f" through the room {label(one['room'], names)}"
         click.echo(
             f"connected    {label(one['peer'], names)}  {direction}, {one['seconds']} s, {way}, "
             f"{one['new']} new messages"

@@ -51,7 +51,7 @@ def rooms(settings: Settings, as_json: bool) -> None:
         return
     if state["own"] is not None:
         own = state["own"]
-        click.echo(f"this room  {len(own['attendants'])} attendants, {own['tunnels']} tunnels")
+        click.echo(f"this room  attendants: {len(own['attendants'])}, tunnels: {own['tunnels']}")
     for room in state["visited"]:
         member = "" if room["member"] else ", of which this peer is no member"
         click.echo(f"room       {room['room']}{shown(room['name'] or None)}{member}")
