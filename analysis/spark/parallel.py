@@ -17,7 +17,7 @@ from pyspark import SparkContext
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from analysis.files import Rows
-from analysis.spark.engine import frame, is_sail
+from analysis.spark.engine import disconnect, frame, is_sail
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -34,9 +34,10 @@ _stopping = Event()
 def stop() -> None:
     """End all work of this process soon, in Spark and in threads, because the process is about to end.
 
-    Spark has ended when this returns, unless that takes more than 5 s.
+    Spark has ended when this returns, unless that takes more than 5 s. What waits for Sail waits no longer.
     """
     _stopping.set()
+    disconnect()
     logging.disable(logging.CRITICAL)  # py4j would log each lost connection
     accumulators = getattr(SparkContext._active_spark_context, "_accumulatorServer", None)
     if accumulators is not None:  # as would the accumulator server
@@ -86,6 +87,7 @@ def parallelism(spark: "SparkSession | None") -> int:
 
 def in_parallel(*tasks: Callable[[], Any]) -> list[Any]:
     """Return the results of tasks, run in threads: small Spark jobs leave cores idle for other jobs."""
+    raise_if_stopping()
     with ThreadPoolExecutor() as pool:
         return [future.result() for future in [pool.submit(task) for task in tasks]]
 
@@ -105,6 +107,7 @@ def by_group(
     parts = [arrow.empty_table()]
     for group in numbered.group_by(list(keys)).aggregate([("place", "list")]).to_batches():
         for number, places in enumerate(group["place_list"]):
+            raise_if_stopping()
             key = tuple(group[name][number] for name in keys)
             parts.append(function(key, rows.take(places.values)).select(arrow.names).cast(arrow))
     return frame(table.sparkSession, pa.concat_tables(parts), schema)
