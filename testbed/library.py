@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from forwarder.toml_file import read_toml
+
 _HERE = Path(__file__).parent
 
 OTHER = "others"
@@ -16,6 +18,12 @@ def scenarios() -> dict[str, Path]:
 def studies() -> dict[str, Path]:
     """Return the studies by name."""
     return _files("study")
+
+
+def takes() -> dict[str, dict[str, float]]:
+    """Return for each scenario what testbed.experiment.outlook.takes() says of it."""
+    found: dict[str, dict[str, float]] = read_toml(_HERE / "experiment" / "outlook.toml")["takes"]
+    return found
 
 
 def _files(room: str) -> dict[str, Path]:

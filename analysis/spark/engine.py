@@ -19,7 +19,7 @@ from importlib import metadata
 from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
-from threading import current_thread, main_thread
+from threading import Thread, current_thread, main_thread
 from typing import Any, Literal, NamedTuple
 
 import pyarrow as pa
@@ -213,3 +213,13 @@ def _sail() -> SparkSession:
             # Sail has put its own handler before the program's, and lets waiting threads wait on.
             signal.signal(signal.SIGINT, on_interrupt)
     return made  # type: ignore[return-value]
+
+
+def disconnect() -> None:
+    """Let each call of Sail's session, running or later, raise an exception, in whatever thread it is.
+
+    For signal handlers: the main thread may hold a lock of the connection, so another one closes it.
+    """
+    if _sail.cache_info().currsize:
+        client: Any = _sail().client
+        Thread(target=client._channel.close, daemon=True).start()

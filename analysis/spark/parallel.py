@@ -13,6 +13,8 @@ from typing import Any
 
 from pyspark import SparkContext
 
+from analysis.spark.engine import disconnect
+
 _GRACE_S = 5.0
 _stopping = Event()
 
@@ -20,9 +22,10 @@ _stopping = Event()
 def stop() -> None:
     """End all work of this process soon, in Spark and in threads, because the process is about to end.
 
-    Spark has ended when this returns, unless that takes more than 5 s.
+    Spark has ended when this returns, unless that takes more than 5 s. What waits for Sail waits no longer.
     """
     _stopping.set()
+    disconnect()
     logging.disable(logging.CRITICAL)  # py4j would log each lost connection
     accumulators = getattr(SparkContext._active_spark_context, "_accumulatorServer", None)
     if accumulators is not None:  # as would the accumulator server
@@ -52,6 +55,7 @@ def in_parallel(*tasks: Callable[[], Any], most: int | None = None) -> list[Any]
 
     Large ones share memory: at `most` so many run at once.
     """
+    raise_if_stopping()
     with ThreadPoolExecutor(most) as pool:
         try:
             return [future.result() for future in [pool.submit(task) for task in tasks]]

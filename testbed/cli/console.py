@@ -4,6 +4,8 @@ Text is literal: brackets in a name are no markup, and words between colons no e
 print(), or of a Text.
 """
 
+from collections.abc import Mapping
+
 from rich.console import Console
 from rich.text import Text
 
@@ -24,3 +26,21 @@ def result(label: str, text: str) -> None:
 def timed(text: str, seconds: float) -> Text:
     """Print a completed step, and its duration."""
     return Text.assemble(text, "  ", (f"{seconds:.1f} s", "dim"))
+
+
+def about(seconds: float) -> str:
+    """Return an estimated duration: "2.5 s", "42 min"."""
+    if seconds < 10:
+        return f"{seconds:.2g} s"
+    return (
+        f"{seconds:.0f} s"
+        if seconds < 120
+        else f"{seconds / 60:.0f} min"
+        if seconds < 7200
+        else f"{seconds / 3600:.1f} h"
+    )
+
+
+def durations(takes: Mapping[str, float]) -> str:
+    """Return testbed.experiment.outlook.takes() in words."""
+    return f"{about(takes['emulated'])} in the emulator, {about(takes['mininet'])} over Mininet"

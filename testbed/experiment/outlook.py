@@ -6,7 +6,8 @@ for every layering, and so have the costs of a frame in time and on disk: outloo
 
     python -m testbed.bench.runs.outlook
 
-measures them anew on the scenarios of the library, and evaluates the estimate.
+measures them anew on the scenarios of the library, and evaluates the estimate; with `--takes` it only renews
+what `feednet list` says of the scenarios, takes().
 """
 
 import tomllib
@@ -23,6 +24,13 @@ from topologies.model import Topology
 from topologies.routing import routes
 
 FIGURES = Path(__file__).parent / "outlook.toml"
+
+_MININET_S = 2.0
+_MININET_S_PER_NODE = 0.2
+"""Overhead of a layering over Mininet, total and per node, approximate: processes start, and captures end.
+`feednet run fanout --items 60 --net mininet` took 8.4 s more than its own 5.8 s for each of two layerings, on
+two busy cores; an idle machine takes less.
+"""
 
 
 class Size(NamedTuple):
@@ -120,6 +128,20 @@ def of_layering(layering: str, of: Size, costs: Mapping[str, Any] | None = None)
         frames * own["bytes_per_frame"] + of.samples * cost["bytes_per_sample"],
         frames * cost["analysis_bytes_per_frame"],
     )
+
+
+def over_mininet_s(scenario: Scenario, seconds: float) -> float:
+    """Return the duration over Mininet of all layerings, each of which runs for `seconds` of real time."""
+    around = _MININET_S + _MININET_S_PER_NODE * len(scenario.network.nodes)
+    return (seconds + around) * len(scenario.layerings)
+
+
+def takes(scenario: Scenario, load: Workload) -> dict[str, float]:
+    """Return how long a scenario takes with its analysis, in the emulator and over Mininet, s, two digits."""
+    costs = expected(scenario, load)
+    over_mininet = over_mininet_s(scenario, Timeline.of(scenario, load, 0).end / 1e9)
+    found = {"emulated": costs.run_s, "mininet": over_mininet}
+    return {net: float(f"{seconds + costs.analysis_s:.2g}") for net, seconds in found.items()}
 
 
 def total(parts: Iterable[Outlook], costs: Mapping[str, Any] | None = None) -> Outlook:

@@ -20,7 +20,7 @@ from testbed.experiment import outlook
 from testbed.experiment import run as running
 from testbed.experiment.platform import EMULATED
 from testbed.layerings.registry import LAYERINGS
-from testbed.library import scenarios
+from testbed.library import scenarios, takes
 from testbed.scenario import workload
 from testbed.scenario.reader import load
 
@@ -157,7 +157,7 @@ def test_a_dry_run_says_what_would_be_and_writes_nothing(
     monkeypatch.chdir(tmp_path)
     text = dry("geant-news", "--net", "emulated", "--out", "here/run")
     assert "145 nodes, 171 links" in text
-    assert "100 subscribers: u1, u2" in text
+    assert "100 subscribers: u1..u100" in text
     assert "60 items of one feed" in text
     assert "layerings poll, sync, lli, ssb" in text
     assert "to here/run" in text
@@ -194,6 +194,12 @@ def test_what_is_expected_is_near_what_comes(tmp_path: Path) -> None:
         expected = outlook.expected(scenario, published)
         assert 1 / 3 < expected.frames / frames < 3
         assert 1 / 3 < expected.run_bytes / size < 3
+
+
+def test_the_list_says_of_each_scenario_how_long_it_takes() -> None:
+    each = {name: load(name) for name in scenarios()}
+    expected = {name: outlook.takes(scenario, workload.load(scenario)) for name, scenario in each.items()}
+    assert takes() == expected, "run python -m testbed.bench.runs.outlook --takes"
 
 
 def test_every_layering_of_the_library_has_figures_and_another_one_those_of_its_like() -> None:

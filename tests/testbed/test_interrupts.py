@@ -220,6 +220,36 @@ Event().wait()
     assert b"KeyboardInterrupt" in complained
 
 
+def test_nothing_waits_for_a_query_of_sail():
+    """This one takes hours; an analysis has several at a time, each in a thread."""
+    program = """
+from threading import Timer
+from analysis.spark.engine import EngineChoice, session
+from analysis.spark.parallel import in_parallel
+from testbed.cli import interrupts
+
+def ask():
+    spark.range(10**13).selectExpr("sum(id % 7 * (id % 11))").toArrow()
+
+spark = session(EngineChoice("sail"))
+try:
+    with interrupts.stopping():
+        Timer(1, lambda: print(flush=True)).start()
+        in_parallel(lambda: in_parallel(ask, ask), ask)
+except KeyboardInterrupt:
+    raise SystemExit(interrupts.status()) from None
+"""
+    words = [sys.executable, "-c", program]
+    with subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        try:
+            process.stdout.readline()
+            process.send_signal(signal.SIGINT)
+            _, complained = process.communicate(timeout=PATIENCE_S)
+        finally:
+            process.kill()
+    assert (process.returncode, complained) == (130, b"")
+
+
 SLOW = """
 import importlib.abc, os, sys, time
 

@@ -16,7 +16,7 @@ from testbed.layerings.kinds.social import SOCIAL_LAYERINGS
 from testbed.layerings.peers.ladder import RUNGS
 from testbed.layerings.registry import LAYERINGS, titles
 from testbed.layerings.tiny.common_set import TINY_LAYERINGS
-from testbed.library import scenarios
+from testbed.library import scenarios, takes
 from testbed.scenario.model import Scenario
 from testbed.scenario.reader import load
 from testbed.scenario.reference import entries, looked_up, meanings, tables, used_by, users
@@ -73,8 +73,13 @@ def test_a_key_is_found_by_its_path_its_table_or_its_end() -> None:
 def test_the_list_groups_every_scenario() -> None:
     text = said("list")
     for name in scenarios():
-        assert re.search(rf"^  {name} +{re.escape(load(name).title)}$", text, re.MULTILINE)
-    groups = json.loads(said("list", "--json"))["groups"]
+        title = re.escape(load(name).title)
+        [cost] = re.findall(rf"^  {name} +{title}( \(.* over Mininet\))?$", text, re.MULTILINE)
+        assert bool(cost) == (max(takes()[name].values()) >= 300), name
+    assert "silence (9 min in the emulator, 47 min over Mininet)\n" in text
+    listed = json.loads(said("list", "--json"))
+    assert listed["takes"] == takes()
+    groups = listed["groups"]
     assert {*groups} == {*scenarios()}
     for group in {*groups.values()}:
         assert f"scenarios: {group}\n" in text

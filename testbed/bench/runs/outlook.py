@@ -26,7 +26,7 @@ from analysis.pipelines.run import analyze
 from testbed.bench.program import processor_s
 from testbed.experiment import run as running
 from testbed.experiment.files import MANIFEST
-from testbed.experiment.outlook import FIGURES, Outlook, Size, of_layering, size, total
+from testbed.experiment.outlook import FIGURES, Outlook, Size, figures, of_layering, size, takes, total
 from testbed.experiment.platform import EMULATED
 from testbed.library import scenarios
 from testbed.scenario import workload
@@ -156,7 +156,19 @@ def as_toml(figures: dict[str, Any]) -> str:
     lines += ["", "[accuracy]", *(f"{name} = {value}" for name, value in figures["accuracy"].items())]
     for layering, own in figures["layerings"].items():
         lines += ["", f"[layerings.{layering}]", *(f"{name} = {value}" for name, value in own.items())]
+    lines += ["", "[takes]"]
+    for scenario, of in figures["takes"].items():
+        lines.append(f"{scenario} = {{ emulated = {of['emulated']}, mininet = {of['mininet']} }}")
     return "\n".join(lines) + "\n"
+
+
+def _write(found: dict[str, Any]) -> None:
+    """Write the figures, and how long each scenario takes by them."""
+    FIGURES.write_text(as_toml(found | {"takes": {}}), encoding="utf-8")
+    figures.cache_clear()
+    each = {name: load(name) for name in scenarios()}
+    told = {name: takes(scenario, workload.load(scenario)) for name, scenario in each.items()}
+    FIGURES.write_text(as_toml(found | {"takes": told}), encoding="utf-8")
 
 
 def compare(rows: Sequence[dict[str, Any]]) -> tuple[list[str], dict[str, float]]:
@@ -185,6 +197,9 @@ def compare(rows: Sequence[dict[str, Any]]) -> tuple[list[str], dict[str, float]
 
 def main(arguments: list[str]) -> None:
     """Measure, fit, write, compare."""
+    if arguments == ["--takes"]:
+        _write(dict(figures()))
+        return
     kept = Path(arguments.pop(1)) if arguments[:1] == ["--rows"] else None
     names = arguments[1:] if kept else arguments
     if kept is not None and kept.exists():
@@ -199,7 +214,7 @@ def main(arguments: list[str]) -> None:
         if kept is not None:
             kept.with_suffix(".partial").rename(kept)
     lines, accuracy = compare(rows)
-    FIGURES.write_text(as_toml(fit(rows) | {"accuracy": accuracy}), encoding="utf-8")
+    _write(fit(rows) | {"accuracy": accuracy})
     print("\n".join(lines))
     print(", ".join(f"{name} {factor}" for name, factor in accuracy.items()))
 

@@ -15,9 +15,10 @@ from analysis.metrics.catalogue import BY_KEY, METRICS, Metric
 from analysis.run.keys import words
 from forwarder.toml_file import read_toml
 from testbed.cli import completion
-from testbed.cli.console import console
+from testbed.cli.console import console, durations
 from testbed.cli.runs import synopsis
 from testbed.errors import shown
+from testbed.experiment import outlook
 from testbed.layerings.nodes.workload import Workload
 from testbed.layerings.registry import LAYERINGS
 from testbed.library import scenarios
@@ -76,6 +77,7 @@ def describe_scenario(name: str) -> None:
     print_synopsis(scenario, load)
     path = Path(name) if name.endswith(".toml") else name
     console.print(Text.assemble(("\nrun it", "bold"), f"    feednet run {path}"))
+    console.print(f"  takes about {durations(outlook.takes(scenario, load))}, its report included")
 
 
 def print_synopsis(scenario: Scenario, load: Workload) -> None:

@@ -13,6 +13,7 @@ from rich.console import Console
 from analysis.errors import system_reason
 from analysis.files import partial_of
 from analysis.report.words.numbers import count_of
+from testbed.cli.console import about
 from testbed.cli.runs import synopsis
 from testbed.errors import UserError, exists_already
 from testbed.experiment import outlook
@@ -28,12 +29,6 @@ _MOST_LOOKED_AT = 12
 """Maximum number of a sweep's runs with computed costs; beyond it, evenly spaced samples."""
 
 _LONG_S = 60.0
-_MININET_S = 2.0
-_MININET_S_PER_NODE = 0.2
-"""Overhead of a layering over Mininet, total and per node, approximate: processes start, and captures end.
-`feednet run fanout --items 60 --net mininet` took 8.4 s more than its own 5.8 s for each of two layerings, on
-two busy cores; an idle machine takes less.
-"""
 
 
 def print_run(
@@ -124,8 +119,7 @@ def _of(scenario: Scenario, load: Workload, platform: Platform) -> tuple[Outlook
     expected = outlook.expected(scenario, load)
     if platform.net == "emulated":
         return expected, expected.run_s
-    around = _MININET_S + _MININET_S_PER_NODE * len(scenario.network.nodes)
-    return expected, (platform.dilation * duration_s(scenario, load) + around) * len(scenario.layerings)
+    return expected, outlook.over_mininet_s(scenario, platform.dilation * duration_s(scenario, load))
 
 
 def _print_costs(console: Console, costs: Outlook, run_s: float, analysed: bool, directory: Path) -> None:
@@ -148,20 +142,8 @@ def _print_costs(console: Console, costs: Outlook, run_s: float, analysed: bool,
 
 
 def _print_duration(console: Console, costs: Outlook, run_s: float, analysed: bool) -> None:
-    analysis = f", its analysis {_seconds(costs.analysis_s)}" if analysed else ""
-    console.print(f"takes     about {_seconds(run_s)}{analysis}")
-
-
-def _seconds(seconds: float) -> str:
-    if seconds < 10:
-        return f"{seconds:.2g} s"
-    return (
-        f"{seconds:.0f} s"
-        if seconds < 120
-        else f"{seconds / 60:.0f} min"
-        if seconds < 7200
-        else f"{seconds / 3600:.1f} h"
-    )
+    analysis = f", its analysis {about(costs.analysis_s)}" if analysed else ""
+    console.print(f"takes     about {about(run_s)}{analysis}")
 
 
 def _bytes(count: float) -> str:

@@ -8,12 +8,13 @@ import click
 
 from forwarder.strategies import STRATEGIES
 from forwarder.toml_file import read_toml
-from testbed.cli.console import console
+from testbed.cli.console import about, console, durations
 from testbed.layerings import registry
-from testbed.library import OTHER, scenarios, studies
+from testbed.library import OTHER, scenarios, studies, takes
 from topologies import generate as generators
 from topologies.library import networks
 
+_LONG_S = 300.0
 _PROTOCOLS = {"ndn": "over NDN", "ssb": "Secure Scuttlebutt", "mqtt": "MQTT", "tiny": "tinySSB"}
 
 
@@ -28,6 +29,7 @@ def list_(as_json: bool) -> None:
         names = {
             "scenarios": {name: said["title"] for name, said in known.items()},
             "groups": {name: said.get("group", OTHER) for name, said in known.items()},
+            "takes": takes(),
             "studies": of_studies,
             "layerings": {name: title for of in layerings.values() for name, title in of.items()},
             "topologies": [name for name, _, _ in generators.rows()],
@@ -37,11 +39,15 @@ def list_(as_json: bool) -> None:
         click.echo(json.dumps(names))
         return
     groups: dict[str, dict[str, str]] = defaultdict(dict)
+    costs = takes()
     for name, said in known.items():
-        groups[said.get("group", OTHER)][name] = said["title"]
+        is_long = max(costs[name].values()) >= _LONG_S
+        cost = f" ({durations(costs[name])})" if is_long else ""
+        groups[said.get("group", OTHER)][name] = said["title"] + cost
     for group in sorted(groups, key=lambda group: (group == OTHER, group)):
         _print_rows(f"scenarios: {group}", groups[group])
-    console.print("  (feednet describe NAME: what happens in it; feednet run NAME)")
+    console.print("  (feednet describe NAME: what happens in it;", end=" ")
+    console.print(f"feednet run NAME: less than {about(_LONG_S)} where nothing is said)")
     _print_rows("studies (feednet study NAME)", of_studies)
     for protocol, of in layerings.items():
         _print_rows(f"layerings: {_PROTOCOLS.get(protocol, protocol)}", of)
