@@ -30,6 +30,14 @@ def _unbound(original: Any, key: bytes, context: envelope.Context, *labels: str)
     return original(key, nowhere, *labels)
 
 
+def _only_from_now(original: Any, self: Groups, root: str) -> Any:
+    outside = self._outside
+    self._outside = {id_: message for id_, message in outside.items() if id_ == root}
+    found = original(self, root)
+    self._outside |= {id_: message for id_, message in outside.items() if id_ != root}
+    return found
+
+
 MUTANTS: Mutants = {
     "strangers with the key add members": (Patch(Epoch, "added", _anybody_adds),),
     "strangers with the key exclude members": (Patch(Epoch, "excluded", _anybody_excludes),),
@@ -55,13 +63,7 @@ MUTANTS: Mutants = {
             ),
         ),
     ),
-    "what came before a key is not opened with it": (
-        instead(
-            Groups,
-            "_begin",
-            lambda original, self, root: [each for each in original(self, root) if each.message.id == root],
-        ),
-    ),
+    "what came before a key is not opened with it": (instead(Groups, "_begin", _only_from_now),),
     "an envelope opens behind any message": (instead(envelope, "derive", _unbound),),
 }
 """Bugs by name."""
