@@ -123,3 +123,9 @@ MESSAGES = ("interest", "lli", "data", "nack")
 
 NOTICES = ("idle", "hello")
 """Kinds of feed notices between neighbours, besides network-layer packets: FeedStates, Hellos."""
+
+DIGEST = "/sha256digest="
+"""Begins an implicit digest in the URI of a name."""
+
+FORK = "/32=fork/seq="
+"""In the name of the proof that a feed has forked."""

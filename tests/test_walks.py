@@ -5,15 +5,17 @@ import re
 import socket
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import pytest
 from patience import PATIENCE_S
+from pyspark.sql.datasource import InputPartition
 
 from analysis.pipelines.run import analyze
+from analysis.spark.batch_reader import CaptureReader
 from forwarder.faces.driver import Driver
 from forwarder.faces.udp import UdpTransport
 from forwarder.wire.name import from_uri
@@ -40,6 +42,8 @@ loss_percent = 1.0
 items = 2
 """
 
+READ = CaptureReader.read
+
 Call = tuple[str, str]
 """A module's path and the name of a function in it."""
 
@@ -57,10 +61,19 @@ def calls_of(work: Callable[[], object]) -> list[Call]:
             path = frame.f_code.co_filename.removeprefix(f"{ROOT}/")
             calls.append((path, frame.f_code.co_qualname))
 
+    def seen(reader: CaptureReader, partition: InputPartition) -> Iterator[Any]:
+        sys.setprofile(see)  # Sail reads in threads that Python has not started
+        try:
+            yield from READ(reader, partition)
+        finally:
+            sys.setprofile(None)
+
     threading.setprofile(see)
     sys.setprofile(see)
     try:
-        work()
+        with pytest.MonkeyPatch.context() as patches:
+            patches.setattr(CaptureReader, "read", seen)
+            work()
     finally:
         sys.setprofile(None)
         threading.setprofile(None)  # type: ignore[arg-type]

@@ -72,7 +72,7 @@ def _pairs(reading: Reading, most: int) -> Iterator[tuple[str, _Pairs]]:
             continue
         links = [each.link_type for each in interfaces]
         decoded = decode_records(window.data, records, links, reading.ports)
-        columns = dict(zip(DECODED, decoded.arrays(None), strict=True))
+        columns = dict(zip(DECODED, decoded.arrays(), strict=True))
         ends = [_plain(columns[name]) for name in ("src", "dst")]
         unknown &= ~among(columns["kind"], "other".__eq__)
         for index, interface in enumerate(interfaces):

@@ -88,26 +88,22 @@ class Columns:
                     name, rows[there], np.array([value for value in values if value is not None], np.int64)
                 )
 
-    def arrays(self, order: Ints | None = None) -> list[pa.Array]:
-        """Return the columns, texts as dictionaries, optionally in another row order."""
-        return [self._array(name, _TYPES[name], order) for name in self._names]
+    def arrays(self) -> list[pa.Array]:
+        """Return the columns, texts as dictionaries."""
+        return [self._array(name, _TYPES[name]) for name in self._names]
 
-    def _array(self, name: str, kind: str, order: Ints | None) -> pa.Array:
+    def _array(self, name: str, kind: str) -> pa.Array:
         if kind in ("string", "binary"):
             known = self._texts.get(name)
             texts = pa.concat_arrays(known) if known else pa.array([], _ARROW[kind])
             if name not in self._values:
                 return pa.DictionaryArray.from_arrays(pa.nulls(self.count, pa.int32()), texts)
             which = self._values[name].astype(np.int32)
-            if order is not None:
-                which = which[order]
             indices = _nullable(pa.int32(), which, which >= 0)
             return pa.DictionaryArray.from_arrays(indices, texts)
         if name not in self._values:
             return pa.nulls(self.count, pa.int64() if kind == "int64" else pa.bool_())
         values, there = self._values[name], self._there[name]
-        if order is not None:
-            values, there = values[order], there[order]
         if kind == "bool":
             return _nullable(pa.bool_(), np.packbits(values != 0, bitorder="little"), there)
         return _nullable(pa.int64(), values, there)

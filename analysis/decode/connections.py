@@ -87,6 +87,7 @@ class Row(NamedTuple):
     tcp_ack: int
     tcp_flags: int
     payload: bytes
+    capture: str
 
     def segment(self, payload: bytes) -> Segment:
         """Return a segment with the given payload bytes."""

@@ -53,31 +53,32 @@ COOKED = (SLL, SLL2)
 _NODE_INTERFACE = re.compile(r".+-(eth|wlan)\d+")
 _SUFFIXES = re.compile(r"(\.(pcap|pcapng|cap|dump|ntar|gz|zst|zstd|bz2|xz|lz4)\d*)+$", re.IGNORECASE)
 
-SEGMENTS = pa.schema(
-    [
-        ("layering", pa.string()),
-        ("interface", pa.string()),
-        ("node", pa.string()),
-        ("direction", pa.string()),
-        ("frame", pa.int64()),
-        ("time", pa.int64()),
-        ("src", pa.string()),
-        ("dst", pa.string()),
-        ("src_port", pa.int64()),
-        ("dst_port", pa.int64()),
-        ("vlan", pa.int64()),
-        ("protocol", pa.string()),
-        ("frame_bytes", pa.int64()),
-        ("carried_bytes", pa.int64()),
-        ("tcp_seq", pa.int64()),
-        ("tcp_ack", pa.int64()),
-        ("tcp_flags", pa.int64()),
-        ("payload", pa.binary()),
-    ]
-)
-"""A row for each TCP frame: its columns of the table of packets, and its captured payload, empty for unknown
-protocols.
+PAYLOAD, CAPTURE = "payload", "capture"
+READABLE = PACKETS.append(pa.field(PAYLOAD, pa.binary())).append(pa.field(CAPTURE, pa.string()))
+"""The columns that can be read: those of packets; of a TCP frame its captured payload, empty for unknown
+protocols, else null; the path of the capture.
 """
+
+SEGMENTS = pa.schema(
+    READABLE.field(name)
+    for name in (
+        *(
+            "layering",
+            "interface",
+            "node",
+            "direction",
+            "frame",
+            "time",
+            "src",
+            "dst",
+            "src_port",
+            "dst_port",
+        ),
+        *("vlan", "protocol", "frame_bytes", "carried_bytes", "tcp_seq", "tcp_ack", "tcp_flags", PAYLOAD),
+        CAPTURE,
+    )
+)
+"""A row for each TCP frame."""
 
 
 class Reading(NamedTuple):
@@ -108,7 +109,7 @@ class Reading(NamedTuple):
 @dataclass
 class ReadStatistics:
     """Statistics of a reading: damage, frame problems by reason, rows by kind, frames with NDN by direction
-    (`in`, `out`, `unknown`), frames by protocol, TCP segments, key logs.
+    (`in`, `out`, `unknown`), frames by protocol, TCP frames, key logs.
     """
 
     damages: list[Damage] = field(default_factory=list)
@@ -116,7 +117,7 @@ class ReadStatistics:
     directions: Counter[str] = field(default_factory=Counter)
     kinds: Counter[str] = field(default_factory=Counter)
     protocols: Counter[str] = field(default_factory=Counter)
-    segments: list[pa.RecordBatch] = field(default_factory=list)
+    segments: int = 0
     key_logs: list[bytes] = field(default_factory=list)
 
 
@@ -133,19 +134,19 @@ def stem(path: str) -> str:
 
 
 def read_packets(
-    reading: Reading, findings: ReadStatistics, by_interface: bool = False
+    reading: Reading, findings: ReadStatistics, columns: Sequence[str] = tuple(PACKETS.names)
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the packets of a piece of a capture, with the columns of PACKETS, texts as dictionaries.
+    """Yield the packets of a piece of a capture in its order, with some columns of READABLE, texts as
+    dictionaries.
 
-    A batch is in capture order or, with `by_interface`, in order of interface and then of the capture. A
-    frame with a negative time, or a time from LATEST on, gets the time of the frame before it. Raises
+    A frame with a negative time, or a time from LATEST on, gets the time of the frame before it. Raises
     OSError, and captures.formats.pcapng.CaptureError for a file that is no capture.
     """
     number = reading.piece.first
     for window, interfaces in read_piece(reading.piece, findings.damages, findings.key_logs):
         count = len(window.records.at)
         if count:
-            yield _batch(reading, window, interfaces, number, findings, by_interface)
+            yield _batch(reading, window, interfaces, number, findings, columns)
         number += count
 
 
@@ -156,7 +157,7 @@ def plain(batch: pa.RecordBatch) -> pa.RecordBatch:
             column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
             for column in batch.columns
         ],
-        schema=PACKETS,
+        schema=pa.schema([READABLE.field(name) for name in batch.schema.names]),
     )
 
 
@@ -166,7 +167,7 @@ def _batch(
     interfaces: list[Interface],
     number: int,
     findings: ReadStatistics,
-    by_interface: bool,
+    wanted: Sequence[str],
 ) -> pa.RecordBatch:
     records, count = window.records, len(window.records.at)
     links = [interface.link_type for interface in interfaces]
@@ -177,23 +178,15 @@ def _batch(
         records = records._replace(time=_without(records.time, absurd))
         window = window._replace(records=records)
     place, names = _interfaces(reading, window, interfaces)
-    frame = np.arange(number, number + count)
-    order = None
-    if by_interface and (place != place[0]).any():
-        order = np.argsort(place.astype(np.int16) if len(names) < 1 << 15 else place, kind="stable")
-        records = Records(*(each[order] for each in records))
-        window, place, frame = window._replace(records=records), place[order], frame[order]
-    columns = dict(zip(DECODED, decoded.arrays(order), strict=True))
-    direction = _directions(
-        reading, window._replace(records=records), interfaces, columns["src"], columns["dst"]
-    )
+    columns = dict(zip(DECODED, decoded.arrays(), strict=True))
+    direction = _directions(reading, window, interfaces, columns["src"], columns["dst"])
     columns |= {
         "layering": _dictionary(np.zeros(count, np.int64), [reading.run]),
         "interface": _dictionary(place, names),
         "direction": pa.DictionaryArray.from_arrays(
             pa.array((direction - 1).astype(np.int32), mask=direction == Direction.UNKNOWN), _DIRECTIONS
         ),
-        "frame": pa.array(frame),
+        "frame": pa.array(np.arange(number, number + count)),
         "time": pa.array(records.time),
         "frame_bytes": pa.array(records.original),
     }
@@ -204,10 +197,13 @@ def _batch(
     with_ndn = ~among(columns["kind"], "other".__eq__)
     for each, times in enumerate(np.bincount(direction[with_ndn], minlength=3).tolist()):
         findings.directions[("unknown", "in", "out")[each]] += times
-    batch = pa.RecordBatch.from_pydict({name: columns[name] for name in PACKETS.names})
-    if columns["tcp_seq"].null_count < count:
-        _keep_segments(reading, window, links, batch, findings)
-    return batch
+    segments = np.flatnonzero(columns["tcp_seq"].is_valid().to_numpy(zero_copy_only=False))
+    findings.segments += len(segments)
+    if PAYLOAD in wanted:
+        columns[PAYLOAD] = _payloads(window, links, segments, columns["protocol"])
+    if CAPTURE in wanted:
+        columns[CAPTURE] = _dictionary(np.zeros(count, np.int64), [reading.piece.path])
+    return pa.RecordBatch.from_pydict({name: columns[name] for name in wanted})
 
 
 def _without(times: Ints, absurd: Ints) -> Ints:
@@ -345,28 +341,17 @@ def _nodes(
     return _dictionary(place, by_name)
 
 
-def _keep_segments(
-    reading: Reading, window: Window, links: list[int], batch: pa.RecordBatch, findings: ReadStatistics
-) -> None:
-    """Keep the TCP segments of a window for stream reassembly."""
+def _payloads(window: Window, links: list[int], rows: Ints, protocols: pa.DictionaryArray) -> pa.Array:
+    """Return the payloads of the TCP frames among the records of a window; others have none."""
     records = window.records
-    rows = np.flatnonzero(batch["tcp_seq"].is_valid().to_numpy(zero_copy_only=False))
-    kept = batch.take(pa.array(rows)).select([name for name in SEGMENTS.names if name != "payload"])
-    known = kept["protocol"].dictionary_decode().to_pylist()
-    payloads = []
+    payloads: list[bytes | None] = [None] * len(records.at)
+    known = protocols.take(pa.array(rows)).to_pylist()
     for row, protocol in zip(rows.tolist(), known, strict=True):
-        payload = b""
+        payloads[row] = b""
         if protocol != TCP_OTHER:
             at, size = int(records.at[row]), int(records.captured[row])
             frame = window.data[at : at + size].tobytes()
             one = frame_payload(frame, int(records.original[row]), links[int(records.source[row])])
             assert isinstance(one, FramePayload)
-            payload = frame[one.at : one.at + one.there]
-        payloads.append(payload)
-    plain_columns = [
-        kept[name].dictionary_decode() if pa.types.is_dictionary(kept[name].type) else kept[name]
-        for name in kept.schema.names
-    ]
-    findings.segments.append(
-        pa.RecordBatch.from_arrays([*plain_columns, pa.array(payloads, pa.binary())], schema=SEGMENTS)
-    )
+            payloads[row] = frame[one.at : one.at + one.there]
+    return pa.array(payloads, pa.binary())

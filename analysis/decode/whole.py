@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from analysis.decode import messages
 from analysis.decode.connections import Row
-from analysis.decode.reader import Reading, ReadStatistics, read_packets, strictly
+from analysis.decode.reader import READABLE, SEGMENTS, Reading, ReadStatistics, plain, read_packets, strictly
 from analysis.packet_schema import PACKETS
 from base.key_log import Secrets, from_lines
 from captures.formats.files import Piece
@@ -30,23 +31,14 @@ class Whole(NamedTuple):
 def read_whole(run: str, capture: Path, secrets: Secrets = frozenset()) -> Whole:
     """Read a capture. Raises OSError, and captures.formats.pcapng.CaptureError if it is damaged."""
     found = ReadStatistics()
-    read = read_packets(Reading(run, Piece(str(capture), 0, None, b"", 1)), found)
-    batches = [_plain(batch) for batch in read]
+    reading = Reading(run, Piece(str(capture), 0, None, b"", 1))
+    read = [plain(batch) for batch in read_packets(reading, found, READABLE.names)]
     strictly(str(capture), found.damages)
     known = secrets | from_lines(b"".join(found.key_logs))
-    rows = [
-        Row(*values)
-        for batch in found.segments
-        for values in zip(*(column.to_pylist() for column in batch.columns), strict=True)
-    ]
+    frames = pa.Table.from_batches(read, READABLE)
+    segments = frames.filter(pc.is_valid(frames["tcp_seq"])).select(SEGMENTS.names)
+    rows = [*map(Row._make, zip(*(column.to_pylist() for column in segments.columns), strict=True))]
     rows.sort(key=attrgetter("time"))
     kept: dict[str, list[dict[str, Any]]] = defaultdict(list)
     messages.read(run, lambda: rows, known, lambda protocol, row: kept[protocol].append(row))
-    return Whole(pa.Table.from_batches(batches, PACKETS), dict(kept))
-
-
-def _plain(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return a batch with texts in place of dictionaries."""
-    return pa.RecordBatch.from_arrays(
-        [batch.column(field.name).cast(field.type) for field in PACKETS], schema=PACKETS
-    )
+    return Whole(frames.select(PACKETS.names), dict(kept))

@@ -15,7 +15,7 @@ from analysis.decode.connections import Row
 from analysis.decode.messages import Streams
 from analysis.decode.protocols.protocol import ENCRYPTED, UNREAD
 from analysis.decode.protocols.registry import PROTOCOLS
-from analysis.decode.reader import Reading, ReadStatistics, read_packets
+from analysis.decode.reader import SEGMENTS, Reading, ReadStatistics, read_packets
 from base.files import whole_file
 from base.key_log import Secrets
 from captures.formats.exported_pdu import LINKTYPE, MOST_BYTES, tcp_tags
@@ -55,13 +55,12 @@ def write_plain_packets(capture: Path, secrets: Secrets, out: Path) -> ExportSum
         written.damages.clear()
         for piece in pieces:
             findings = ReadStatistics(damages=written.damages)
-            for _ in read_packets(Reading("", piece), findings):
-                for batch in findings.segments:
-                    columns = [column.to_pylist() for column in batch.columns]
-                    for row in map(Row._make, zip(*columns, strict=True)):
-                        if row.protocol in PROTOCOLS and PROTOCOLS[row.protocol].dissector:
-                            yield row
-                findings.segments.clear()
+            for batch in read_packets(Reading("", piece), findings, SEGMENTS.names):
+                segments = batch.filter(batch["tcp_seq"].is_valid())
+                columns = [column.to_pylist() for column in segments.columns]
+                for row in map(Row._make, zip(*columns, strict=True)):
+                    if row.protocol in PROTOCOLS and PROTOCOLS[row.protocol].dissector:
+                        yield row
 
     streams = Streams(rows, secrets)
     written.connections = len(streams.connections)

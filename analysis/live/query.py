@@ -1,4 +1,7 @@
-"""The streaming query behind `feednet watch`: batches of growing captures, accumulated in this process.
+"""The streaming query behind `feednet watch`: what is told of growing captures, put together in this process.
+
+The engine has the state (analysis.live.stream). This process takes over what each batch tells anew; after a
+restart from a checkpoint it takes what its state tells, and the query goes on.
 
 Lag is measured: polling the captures' sizes gives for each byte a time when it was not there yet. The lag of
 a byte is from then until its batch is shown, the lag of a batch that of its first byte. It is overestimated
@@ -12,6 +15,8 @@ import tempfile
 import time
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
 from threading import Lock
 from typing import Any
 
@@ -22,9 +27,11 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from analysis.decode.reader import NodeRule
 from analysis.errors import AnalysisError, reason
-from analysis.live.batch import counts, messages
-from analysis.live.capture import NEEDED, Break, LiveCapture
-from analysis.spark.stream_source import Offset, follow_captures
+from analysis.live.capture import LiveCapture
+from analysis.live.following import Break
+from analysis.live.stream import NEEDED, streaming, told, told_so_far
+from analysis.spark.capture_source import follow_captures
+from analysis.spark.stream_reader import Offset
 from captures.formats.growing import START, GrowingCapture
 from captures.formats.pcapng import CaptureError, Direction, Interface, Writer
 
@@ -36,9 +43,7 @@ then follow each other without a pause.
 TRIGGER_S = 0.1
 """Spark's polling interval; the source spaces the batches."""
 
-_CHUNK = 20_000  # messages converted to Python objects at a time
 _MOST_LOOKS = 100_000
-_IN_ORDER = [("time", "ascending"), ("frame", "ascending")]
 
 
 class FileGrowth:
@@ -74,14 +79,16 @@ class LiveQuery:
     """Follows captures by Spark.
 
     Args:
-        captures: the paths of each by its name, as in analysis.spark.stream_source.
+        captures: the paths of each by its name, as in analysis.spark.capture_source.
         breaks: events of nodes and links, by capture.
-        every: seconds between batches, as in analysis.spark.stream_source.
+        every: seconds between batches, as in analysis.spark.capture_source.
+        checkpoint: the query's, from which it goes on if it exists; it must be where all executors reach it.
+            By default a temporary directory of this machine.
 
     Attributes:
-        captures: counts and PITs of each capture, by name. Guarded by `lock`.
+        captures: what is told of each capture, by name. Guarded by `lock`.
         places: end of the bytes read, by capture.
-        batches: number of batches accumulated.
+        batches: number of batches taken over, those before a restart included.
         lags: of the batches shown, seconds.
     """
 
@@ -92,8 +99,9 @@ class LiveQuery:
         breaks: Mapping[str, Sequence[Break]],
         rule: NodeRule,
         every: float,
+        checkpoint: Path | None = None,
     ) -> None:
-        self.captures = {name: LiveCapture(name, breaks.get(name, ())) for name in captures}
+        self.captures = {name: LiveCapture(name) for name in captures}
         self.lock = Lock()
         self.places = dict.fromkeys(captures, 0)
         self.batches = 0
@@ -103,11 +111,19 @@ class LiveQuery:
         self._shown: dict[int, float] = {}
         self._reported = -1
         self._ends: tuple[dict[str, int], dict[str, int]] | None = None  # of captures of these sizes
-        self._checkpoint = tempfile.mkdtemp(prefix="feednet-watch-")
-        packets = follow_captures(spark, captures, rule, BATCH_BYTES, every)
-        stream = packets.writeStream.foreachBatch(self._take).option("checkpointLocation", self._checkpoint)
-        trigger = f"{round(min(every, TRIGGER_S) * 1000)} milliseconds"
-        self._query: StreamingQuery = stream.trigger(processingTime=trigger).start()
+        self._scratch = None if checkpoint else tempfile.mkdtemp(prefix="feednet-watch-")
+        place = str(checkpoint.resolve() if checkpoint else self._scratch)
+        with ExitStack() as undo, streaming(spark):
+            if self._scratch:
+                undo.callback(shutil.rmtree, self._scratch, ignore_errors=True)
+            if checkpoint and any(checkpoint.glob("commits/[0-9]*")):
+                self._take_over(told_so_far(spark, place))
+            packets = follow_captures(spark, captures, rule, BATCH_BYTES, every, NEEDED)
+            stream = told(packets, breaks).writeStream.outputMode("update").foreachBatch(self._take)
+            trigger = f"{round(min(every, TRIGGER_S) * 1000)} milliseconds"
+            stream = stream.option("checkpointLocation", place).trigger(processingTime=trigger)
+            self._query: StreamingQuery = stream.start()
+            undo.pop_all()
 
     @property
     def behind(self) -> int:
@@ -144,7 +160,7 @@ class LiveQuery:
         if not self._query.isActive:
             error = self._query.exception()
             raise AnalysisError(reason(error) if error else "the query has ended")
-        if self._reported + 1 < self.batches:
+        if self._reported + 1 < self.batches or not self.batches:
             self._read_progress()
 
     def on_shown(self, batches: int, now: float) -> None:
@@ -159,31 +175,31 @@ class LiveQuery:
         except (PySparkException, Py4JError):
             pass  # already ended, as poll() reports, or interrupted
         finally:
-            shutil.rmtree(self._checkpoint, ignore_errors=True)
+            if self._scratch:
+                shutil.rmtree(self._scratch, ignore_errors=True)
 
     def _take(self, batch: DataFrame, number: int) -> None:
-        """Accumulate a batch; called in a thread of Spark's."""
-        kept = batch.select(*NEEDED).persist()  # decoded once for two uses
-        try:
-            counted = counts(kept).toArrow().to_pylist()
-            ordered = messages(kept).toArrow().sort_by(_IN_ORDER)
-        finally:
-            kept.unpersist()
+        """Take over what a batch tells; called in a thread of Spark's."""
+        self._take_over(batch)
+        self.batches = number + 1
+
+    def _take_over(self, rows: DataFrame) -> None:
+        """Take over rows of told(), which are few: at most one for each slice of a capture."""
+        found: dict[str, list[tuple[int, str]]] = {}
+        for name, place, text in zip(*(column.to_pylist() for column in rows.toArrow().columns), strict=True):
+            found.setdefault(name, []).append((place, text))
         with self.lock:
-            for name, capture in self.captures.items():
-                capture.count([row for row in counted if row["layering"] == name])
-            for begin in range(0, ordered.num_rows, _CHUNK):
-                rows = ordered.slice(begin, _CHUNK).to_pylist()
-                for name, capture in self.captures.items():
-                    capture.follow([row for row in rows if row["layering"] == name])
-            self.batches = number + 1
+            for name in self.captures.keys() & found.keys():
+                self.captures[name].take(found[name])
 
     def _read_progress(self) -> None:
-        """Read the offsets of the shown batches from progress reports."""
+        """Read offsets from progress reports: of the shown batches, and after a restart, until there is one,
+        of all before it.
+        """
         for number, start, end in reported_batches(self._query.recentProgress):
-            if number <= self._reported or number not in self._shown:
+            is_new = number > self._reported and number in self._shown
+            if (start != end and not is_new) or (start == end and self.batches):
                 continue
-            self._reported = number
             waited = []
             for name, place in end.items():
                 begin = start.get(name, {}).get("at", 0)
@@ -191,6 +207,8 @@ class LiveQuery:
                     since = self._growth[name].written_after(begin)
                     waited += [] if since is None else [self._shown[number] - since]
                 self.places[name] = place["at"]
+            if is_new:
+                self._reported = number
             if waited:
                 self.lags.append(max(waited))
 
@@ -213,13 +231,14 @@ def warm_up(spark: SparkSession) -> None:
 def reported_batches(reports: Iterable[Any]) -> Iterator[tuple[int, Offset, Offset]]:
     """Yield number and offsets of each batch in a query's progress reports.
 
-    Spark also reports idleness every 10 s, under the number of the next batch.
+    Spark also reports idleness, at once and every 10 s: under the number of the next batch, with the end of
+    the last as both offsets.
     """
     for report in reports:
         progress = report if isinstance(report, dict) else json.loads(report.json)
-        if "addBatch" in progress["durationMs"]:
-            source = progress["sources"][0]
-            yield progress["batchId"], _fields(source["startOffset"]), _fields(source["endOffset"])
+        source = progress["sources"][0]
+        start, end = _fields(source["startOffset"]), _fields(source["endOffset"])
+        yield progress["batchId"], start if "addBatch" in progress["durationMs"] else end, end
 
 
 def _fields(offset: Any) -> Offset:

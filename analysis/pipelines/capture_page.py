@@ -176,9 +176,7 @@ def _state(given: _Inputs, lines: int) -> dict[str, Rows]:
     """Return the state of the nodes' PITs."""
     by_node = ("layering", "node")
     bins = max(40, min(300, POINTS // (6 * lines)))
-    found = levels.scan(
-        given.tables / schema.PIT_OCCUPANCY.name, given.runs, State._fields, bins, given.spark
-    )
+    found = levels.scan(given.read(schema.PIT_OCCUPANCY), given.runs, State._fields, bins)
     intervals = given.read(schema.PIT_INTERVALS)
     lives = capture_aggregates.distribution(capture_aggregates.lifetimes(intervals), "life_ns", *by_node)
     return {

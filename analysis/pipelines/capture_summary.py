@@ -45,10 +45,7 @@ def summarise(
         together = {
             "run": run,
             "path": own[0].path if len(own) == 1 else _common([each.path for each in own]),
-            **{
-                name: sum(getattr(each, name) for each in own)
-                for name in ("frames", "gaps", "skipped", "connections")
-            },
+            **{name: sum(getattr(each, name) for each in own) for name in _SUMS},
             **counted,
             "messages": {name: kinds for each in own for name, kinds in each.messages.items()},
             "damages": [damage for each in own for damage in each.damages],

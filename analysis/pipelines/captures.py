@@ -1,7 +1,6 @@
 """Third-party captures: from bytes to tables, a summary and a page."""
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
@@ -90,31 +89,26 @@ def analyse(captures: Sequence[Capture], place: Path, choices: AnalysisOptions) 
     """
     size = sum(capture.path.stat().st_size for capture in captures)
     is_small = size <= SMALL_BYTES and choices.master is None
-    chosen = None
-    if not (choices.packets_only and is_small):
-        chosen = choose(choices.engine, choices.master, size)
-    here = is_small or (chosen is not None and chosen.name == "sail")
+    chosen = choose(choices.engine, choices.master, size)
     readings, unread = _readings(captures, choices)
     inferred = {} if choices.local or choices.rule == "address" else infer_local_addresses(readings)
     readings = [
         each._replace(local=tuple(inferred.get(each.piece.path, {}).items()) or choices.local)
         for each in readings
     ]
-    with one_line_errors(), whole_directory(place) as partial, ThreadPoolExecutor(1) as aside:
+    with one_line_errors(), whole_directory(place) as partial:
         packets = partial / "packets"
         packets.mkdir()
-        # A small capture is decoded while the engine starts.
-        early = aside.submit(extract, readings, packets, BY, None, choices.secrets) if here else None
-        spark = session(chosen, small=here, quick=size <= QUICK_BYTES) if chosen else None
-        reports = early.result() if early else extract(readings, packets, BY, spark, choices.secrets)
+        spark = session(chosen, small=is_small, quick=size <= QUICK_BYTES)
+        reports = extract(readings, packets, BY, spark, choices.secrets)
         reports += unread
         if not any(packets.rglob("*.parquet")):  # no frame at all
             at_least_empty(packets, PACKETS, [readings[0].run], BY)
         _check_places(choices.local, readings, packets)
-        if spark and not choices.packets_only:
+        if not choices.packets_only:
             fragments = any("fragment" in report.kinds for report in reports)
             runs = list(dict.fromkeys(report.run for report in reports))
-            write_tables(partial, runs, spark, fragments=fragments, here=here)
+            write_tables(partial, runs, spark, fragments=fragments, small=is_small)
         copies = copies_among(reports)
         summarise(partial / SUMMARY, reports, inferred, copies)
     return Analysis(reports, inferred, copies, None if choices.packets_only else spark)

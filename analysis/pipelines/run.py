@@ -1,14 +1,13 @@
 """Analysis of runs: every table, then the report.
 
 Tables are written as Parquet and read back, so each is computed once and is available to pandas, DuckDB or
-polars. Spark writes large ones, a directory for each layering; small ones are collected and written as one
-file each. All layerings go through every step together: a Spark job costs more than its rows.
+polars. The engine writes large ones, a directory for each layering; small ones are collected, and written as
+one file each. All layerings go through every step together: a Spark job costs more than its rows.
 """
 
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -29,6 +28,7 @@ from analysis.decode.messages import STREAM_LAYERS
 from analysis.decode.protocols.protocol import NDN
 from analysis.decode.protocols.tiny import DECLARATION as TINY
 from analysis.decode.reader import Reading, strictly
+from analysis.decode.streams import STREAM_LAYERS_TABLE, side_tables
 from analysis.errors import AnalysisError, one_line_errors
 from analysis.files import Rows, whole_directory
 from analysis.metrics import aggregates, own
@@ -54,16 +54,17 @@ from analysis.metrics.run.saturation import keeping_up, processors
 from analysis.packet_schema import MESSAGES
 from analysis.pit.entry import COUNTED
 from analysis.pit.outcomes import lives
-from analysis.pit.windows import files, levels
+from analysis.pit.windows import levels
+from analysis.pit.windows.tables import STEPS, write_pits
 from analysis.pit.windows.validation import samples, truth, truth_summary
 from analysis.report.run import write_report
 from analysis.run.context import Case, Cases, Setting, Span, setting
 from analysis.run.manifest import Run
-from analysis.spark.batch_source import readings
+from analysis.spark.batch_reader import readings
 from analysis.spark.engine import ENGINE, QUICK_BYTES, SMALL_BYTES, EngineChoice, choose, frame, session
 from analysis.spark.parallel import in_parallel
-from analysis.spark.parquet import BY, read_parquet, settle, write_by_time
-from analysis.spark.to_parquet import STREAM_LAYERS_TABLE, extract, side_path, side_tables
+from analysis.spark.parquet import BY, read_parquet, set_aside, settle
+from analysis.spark.to_parquet import extract, side_path
 from analysis.tables import link_transits, protocol_messages
 from analysis.tables.collected import Tables
 from analysis.tables.events import run_events
@@ -73,6 +74,8 @@ from analysis.tables.overhead import overhead, traffic
 from analysis.tables.packet_tables import write_packet_tables
 from analysis.tables.reassembly import reassemble
 from analysis.tables.schema import CONNECTIONS, PACKETS, PIT_INTERVALS, PIT_OCCUPANCY
+from analysis.tables.shares import followed
+from analysis.tables.transactions import FOLLOWER
 
 IN_FLIGHT_NS = 1_000_000
 """Slack for real clocks: time between a packet on the wire and its effect on the table."""
@@ -165,7 +168,6 @@ class RunInputs(NamedTuple):
     cases: Cases
     tables: Path
     engine: str
-    here: bool
     runs: DataFrame
     nodes: DataFrame
     feeds: DataFrame
@@ -215,10 +217,10 @@ class RunInputs(NamedTuple):
 
     def settle(self, name: str, table: DataFrame) -> DataFrame:
         """Write a possibly large table; return it as read back."""
-        return settle(table, self.tables / f"{name}.parquet", here=self.here)
+        return settle(table, self.tables / f"{name}.parquet")
 
     def of_pits(self, name: str, schema: StructType) -> DataFrame:
-        """Return a table that analysis.pit.windows.files.scan has written."""
+        """Return a table that analysis.pit.windows.tables.write_pits has written."""
         return read_parquet(self.packets.sparkSession, self.pit / name, schema)
 
     def frame(self, table: pa.Table) -> DataFrame:
@@ -238,14 +240,11 @@ def _decoded(
     """Write `wire`, the table of packets, and the tables beside it; return the engine's session."""
     for old in (wire, *(side_path(wire, name) for name in side_tables())):
         shutil.rmtree(old, ignore_errors=True)
-    with ThreadPoolExecutor(1) as aside:
-        # A small capture is decoded while Spark starts.
-        early = aside.submit(extract, pieces, wire, BY[:1], None) if small else None
-        progress(f"starting {chosen}")
-        spark = session(chosen, small=small, quick=quick)
-        progress("decoding packets")
-        for report in early.result() if early else extract(pieces, wire, BY[:1], spark):
-            strictly(report.path, report.damages)
+    progress(f"starting {chosen}")
+    spark = session(chosen, small=small, quick=quick)
+    progress("decoding packets")
+    for report in extract(pieces, wire, BY[:1], spark):
+        strictly(report.path, report.damages)
     return spark
 
 
@@ -269,27 +268,25 @@ def _prepare_inputs(
     streams = read_parquet(spark, side_path(wire, STREAM_LAYERS_TABLE), from_arrow_schema(STREAM_LAYERS))
     seen = protocol_messages.seen(spark, partial(side_path, wire))
     others = known.runs, known.nodes, known.feeds, known.hops, known.timeline, events
-    messages, (runs, nodes, feeds, hops, timeline, application_events) = in_parallel(
-        lambda: _joined(packets, frame(spark, known.breaks), tables / _MESSAGES, here=small),
+    whole, (runs, nodes, feeds, hops, timeline, application_events) = in_parallel(
+        lambda: _joined(packets, frame(spark, known.breaks), tables / _MESSAGES),
         lambda: [frame(spark, table) for table in others],
     )
+    messages = whole.where(F.col("kind").isin(*MESSAGES))
     progress("following every PIT")
 
     def latencies() -> tuple[DataFrame, DataFrame]:
-        sizes = settle(_item_sizes(messages, seen, cases), tables / "items.parquet", here=small)
+        sizes = settle(_item_sizes(messages, seen, cases), tables / "items.parquet")
         bounded = with_bound(latency(application_events, feeds, nodes), sizes, hops)
-        return sizes, settle(bounded, tables / "latency.parquet", here=small)
+        return sizes, settle(bounded, tables / "latency.parquet")
 
     with TemporaryDirectory(dir=tables, prefix=".pit-") as place:
         pit = Path(place)
-        (sizes, late), held = in_parallel(
-            latencies, lambda: _pits(tables / _MESSAGES, pit, known, None if small else spark)
-        )
+        (sizes, late), held = in_parallel(latencies, lambda: _pits(whole, pit, known))
         yield RunInputs(
             cases=cases,
             tables=tables,
             engine=str(chosen),
-            here=small,
             runs=runs,
             nodes=nodes,
             feeds=feeds,
@@ -311,12 +308,9 @@ def _prepare_inputs(
         )
 
 
-def _joined(packets: DataFrame, breaks: DataFrame, path: Path, *, here: bool) -> DataFrame:
-    """Write the packets with fragments reassembled; return those of NDN."""
-    whole = reassemble(packets, breaks, here=here)
-    # On many cores, files are split by node.
-    write_by_time(whole, path, BY[:1] if here else BY[:2], here=here)
-    return read_parquet(packets.sparkSession, path, whole.schema).where(F.col("kind").isin(*MESSAGES))
+def _joined(packets: DataFrame, breaks: DataFrame, path: Path) -> DataFrame:
+    """Write the packets with fragments reassembled; return them as read back."""
+    return settle(reassemble(packets, breaks), path)
 
 
 def _item_sizes(messages: DataFrame, seen: DataFrame, cases: Cases) -> DataFrame:
@@ -341,17 +335,14 @@ def _spans(runs: Iterable[dict[str, Any]]) -> tuple[dict[str, Span], dict[str, S
     )
 
 
-def _pits(messages: Path, out: Path, known: Setting, spark: SparkSession | None) -> dict[str, Rows]:
+def _pits(packets: DataFrame, out: Path, known: Setting) -> dict[str, Rows]:
     """Write the tables of PITs; return the state of every node, from levels.scan()."""
     turns = {row["layering"]: row for row in known.runs.to_pylist() if row["protocol"] == NDN}
     ends = {name: turn["end_ns"] for name, turn in turns.items()}
-    files.scan(messages, out, spark, ends=ends, breaks=known.breaks, keep_steps=True)
-    # Also without any NDN packet.
-    for name in (PIT_INTERVALS.name, PIT_OCCUPANCY.name, "pit_steps"):
-        (out / name).mkdir(parents=True, exist_ok=True)
+    write_pits(packets, out, ends=ends, breaks=known.breaks, keep_steps=True)
     spans, over = _spans(turns.values())
-    occupancy = out / PIT_OCCUPANCY.name
-    held = levels.scan(occupancy, spans, HELD, CURVE_BINS, spark, over)
+    occupancy = read_parquet(packets.sparkSession, out / PIT_OCCUPANCY.name, PIT_OCCUPANCY.spark)
+    held = levels.scan(occupancy, spans, HELD, CURVE_BINS, over)
     nodes = zip(*(known.nodes[name].to_pylist() for name in ("layering", "node")), strict=True)
     every = [*((name, node) for name, node in nodes if name in turns), *((name, ALL) for name in turns)]
     return held | {"summary": levels.with_idle(held["summary"], every)}
@@ -411,7 +402,7 @@ def _wire(given: RunInputs) -> None:
     if not len(busy):
         given.write("queue", to_arrow_schema(bottleneck.QUEUE).empty_table())
         return
-    samples = bottleneck.queue(given.packets, given.frame(busy), _queue_step(given), here=given.here)
+    samples = bottleneck.queue(given.packets, given.frame(busy), _queue_step(given))
     given.keep("queue", samples, "layering", "interface", "time")
 
 
@@ -564,12 +555,12 @@ def _truth(given: RunInputs) -> None:
 
 
 def _steps(given: RunInputs) -> DataFrame:
-    return given.of_pits("pit_steps", from_arrow_schema(files.STEPS))
+    return given.of_pits("pit_steps", from_arrow_schema(STEPS))
 
 
 def _links(given: RunInputs) -> None:
     ends = given.frame(link_transits.link_ends(given.cases))
-    crossed = link_transits.transits(given.packets, given.messages, ends, here=given.here)
+    crossed = link_transits.transits(given.packets, given.messages, ends)
     crossed = given.settle("transits", crossed)
     came = protocol_messages.arrivals(protocol_messages.items(given.seen), ends)
     every = crossed.unionByName(came, allowMissingColumns=True)
@@ -587,14 +578,8 @@ def _links(given: RunInputs) -> None:
 def _write_packet_tables(given: RunInputs) -> None:
     """Write the tables for other programs, which the report does not show."""
     reported = run_events(given.events, given.timeline)
-    write_packet_tables(
-        given.messages,
-        given.tables / _MESSAGES,
-        lambda name: given.tables / f"{name}.parquet",
-        given.settle,
-        reported,
-        here=given.here,
-    )
+    with set_aside(followed(given.messages, FOLLOWER), given.tables / ".followed") as told:
+        write_packet_tables(given.messages, told, given.settle, given.tables, reported)
     for name in (PIT_INTERVALS.name, PIT_OCCUPANCY.name):
         (given.pit / name).rename(given.tables / f"{name}.parquet")
 

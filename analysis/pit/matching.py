@@ -9,13 +9,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from analysis.packet_schema import DIGEST
 from captures.formats.records import Flags, Ints
 
 CAN_BE_PREFIX, MUST_BE_FRESH = 2, 1
 KEYS = 4
 """Keys per name."""
-
-DIGEST = "/sha256digest="
 
 _SLASH = ord("/")
 

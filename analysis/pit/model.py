@@ -104,20 +104,17 @@ forwarder suppressed towards every face.
 
 from collections.abc import Callable
 from heapq import heappop, heappush
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
-from analysis.packet_schema import FOREVER
+from analysis.packet_schema import DIGEST, FOREVER, FORK
 from analysis.pit.classic import ClassicEntry, Key, key_of
 from analysis.pit.entry import Entry, Interval, Ledger, Message, State, Step
 from analysis.pit.feed import FeedEntry
 from analysis.pit.hellos import Hellos
-from analysis.pit.matching import DIGEST
 from captures.formats.records import Flags, Ints
 
-FORK = "/32=fork/seq="
-"""Component of a fork proof's name, between feed and number."""
 _ASKS = ("interest", "lli")
 _MANY = 12
 """Fewest items that are processed at once."""
@@ -143,6 +140,11 @@ class PitModel:
         self._ledger = Ledger(watch)
         self._now = -FOREVER
         self._late = "expired"  # outcome of entries that expire
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what is pickled: closed entries still have timers, which do nothing."""
+        open_ones = sorted(timer for timer in self._timers if timer[2].is_open)
+        return self.__dict__ | {"_timers": open_ones}
 
     @property
     def state(self) -> State:

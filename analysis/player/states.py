@@ -1,7 +1,7 @@
 """The tables of nodes over time, as the player shows them: what each row holds from each time on.
 
 Nothing is computed here that the analysis does not: PITs are analysis.pit.contents, progress of feeds is
-analysis.live.capture.Progress, the modes of EBT are analysis.metrics.run.ebt; counters are the nodes' own.
+analysis.live.following.Progress, the modes of EBT are analysis.metrics.run.ebt; counters are the nodes' own.
 """
 
 from collections import Counter, defaultdict
@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from analysis.decode.protocols.protocol import ITEM, NDN
 from analysis.decode.protocols.tiny import CONTROL
-from analysis.live.capture import Progress
+from analysis.live.following import Progress
 from analysis.metrics.run.ebt import modes
 from analysis.packet_schema import FOREVER, MESSAGES, NOTICES
 from analysis.pit import contents

@@ -12,7 +12,8 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 from analysis.columns.values import ALL
-from analysis.live.capture import NOTHING, LiveCapture
+from analysis.live.capture import LiveCapture
+from analysis.live.cells import NOTHING
 from analysis.pit.entry import State
 from analysis.report.figures.plot import Figure, Menu, Spec, figure, line, with_menus
 from analysis.report.figures.wire import KINDS

@@ -9,6 +9,7 @@ An environment variable selects PySpark's column type: only the engine of the la
 """
 
 import os
+import shutil
 import signal
 import tempfile
 from collections.abc import Iterator
@@ -106,6 +107,14 @@ def is_sail(spark: SparkSession) -> bool:
     return type(spark).__module__.startswith("pyspark.sql.connect.")
 
 
+def parallelism(spark: SparkSession) -> int | None:
+    """Return the number of cores that a session works on; None on a cluster, whose executors come later."""
+    if is_sail(spark):
+        return os.cpu_count() or 1
+    context = spark.sparkContext
+    return context.defaultParallelism if (context.master or "").startswith("local") else None
+
+
 def frame(spark: SparkSession, table: pa.Table, schema: StructType | None = None) -> DataFrame:
     """Return a table in memory as a DataFrame.
 
@@ -127,11 +136,13 @@ def cached(table: DataFrame) -> Iterator[DataFrame]:
     In Spark, a cached table would also answer for the same run analysed again later. Sail does not cache.
     """
     if is_sail(table.sparkSession):
-        path = _kept(table.toArrow())
+        path = _scratch() / str(next(_numbers))
+        fields = ", ".join(f"`{field.name}` {field.dataType.simpleString()}" for field in table.schema)
         try:
-            yield table.sparkSession.read.parquet(str(path))
+            table.write.parquet(path.as_uri())
+            yield table.sparkSession.read.schema(fields).parquet(path.as_uri())
         finally:
-            path.unlink()
+            shutil.rmtree(path, ignore_errors=True)
         return
     table.persist(StorageLevel.MEMORY_AND_DISK)
     try:
@@ -194,6 +205,8 @@ def _sail() -> SparkSession:
         _, port = server.listening_address
         _held.append(server)
         made = Client.builder.remote(f"sc://127.0.0.1:{port}").create()
+        # A server of this process that does not answer has ended; the client would wait for it ten minutes.
+        made.client.set_retry_policies([])
         made.conf.set("spark.sql.session.timeZone", "UTC")
     finally:
         if current_thread() is main_thread() and on_interrupt is not None:

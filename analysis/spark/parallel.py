@@ -1,31 +1,17 @@
-"""Parallel work: Spark tasks, and threads."""
+"""Parallel work in threads, and its end."""
 
-import json
 import logging
 import os
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from subprocess import TimeoutExpired
 from threading import Event
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import pyarrow as pa
 from pyspark import SparkContext
-from pyspark.sql.pandas.types import to_arrow_schema
-
-from analysis.files import Rows
-from analysis.spark.engine import frame, is_sail
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
-
-OfGroup = Callable[[tuple[pa.Scalar, ...], pa.Table], pa.Table]
-"""Takes the values common to a group's rows, and the rows."""
-
 
 _GRACE_S = 5.0
 _stopping = Event()
@@ -54,57 +40,20 @@ def stop() -> None:
 
 
 def raise_if_stopping() -> None:
-    """Raise an exception if the process is about to end; long computations call it periodically."""
+    """Raise an exception if the process is about to end; long computations in its own threads, such as
+    Sail's, call it periodically.
+    """
     if _stopping.is_set():
         raise InterruptedError("interrupted")
 
 
-def run_tasks(spark: "SparkSession | None", task: Callable[[int], dict[str, Any]], count: int) -> Rows:
-    """Run a task for each number below `count`, as Spark tasks if there is Spark on the JVM; return their
-    JSON-serialisable results in order.
+def in_parallel(*tasks: Callable[[], Any], most: int | None = None) -> list[Any]:
+    """Return the results of tasks, run in threads: small Spark jobs leave cores idle for other jobs.
+
+    Large ones share memory: at `most` so many run at once.
     """
-    if spark is None or is_sail(spark) or not count:
-        reports = []
-        for number in range(count):
-            raise_if_stopping()
-            reports.append(task(number))
-        return reports
-
-    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for number in batch["id"].to_pylist():
-                yield pa.RecordBatch.from_pydict({"id": [number], "report": [json.dumps(task(number))]})
-
-    rows = spark.range(0, count, 1, count).mapInArrow(work, "id long, report string").toArrow()
-    return [json.loads(report) for report in rows.sort_by("id")["report"].to_pylist()]
-
-
-def parallelism(spark: "SparkSession | None") -> int:
-    """Return the number of tasks that run in parallel on this machine."""
-    return 1 if spark is None or is_sail(spark) else os.cpu_count() or 1
-
-
-def in_parallel(*tasks: Callable[[], Any]) -> list[Any]:
-    """Return the results of tasks, run in threads: small Spark jobs leave cores idle for other jobs."""
-    with ThreadPoolExecutor() as pool:
-        return [future.result() for future in [pool.submit(task) for task in tasks]]
-
-
-def by_group(
-    table: "DataFrame", keys: Sequence[str], function: OfGroup, schema: "StructType", *, here: bool
-) -> "DataFrame":
-    """Apply a function to each group of rows with equal keys, like applyInArrow.
-
-    `here`: groups are few and small, and processed in this process, which is faster than starting another.
-    """
-    if not here:
-        return table.groupBy(*keys).applyInArrow(function, schema)
-    rows = table.toArrow()
-    numbered = rows.select(list(keys)).append_column("place", pa.array(range(len(rows)), pa.int64()))
-    arrow = to_arrow_schema(schema)
-    parts = [arrow.empty_table()]
-    for group in numbered.group_by(list(keys)).aggregate([("place", "list")]).to_batches():
-        for number, places in enumerate(group["place_list"]):
-            key = tuple(group[name][number] for name in keys)
-            parts.append(function(key, rows.take(places.values)).select(arrow.names).cast(arrow))
-    return frame(table.sparkSession, pa.concat_tables(parts), schema)
+    with ThreadPoolExecutor(most) as pool:
+        try:
+            return [future.result() for future in [pool.submit(task) for task in tasks]]
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)  # after an exception: the others are in vain

@@ -1,4 +1,4 @@
-"""Tables as Parquet in directories: naming, reading, writing, and atomic files.
+"""Tables as Parquet in directories: naming, reading and writing.
 
 A directory is named after a column and its value, as in layering=lli. Values are URL-escaped by Spark and by
 partition(), though not for the same letters; readers unescape all. Non-ASCII letters stand for themselves:
@@ -7,20 +7,17 @@ Spark would decode each escaped byte to a letter of its own.
 
 import re
 import shutil
-from collections.abc import Collection, Sequence
-from contextlib import ExitStack
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 from urllib.parse import unquote
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from analysis.spark.engine import is_sail
-from base.files import whole_file
 
 By = Sequence[str]
 """The partition columns."""
@@ -55,30 +52,32 @@ def read_packets(spark: SparkSession, path: Path, schema: StructType) -> DataFra
     return read_parquet(spark, path, schema).na.fill("", ["node", "interface"])
 
 
-def settle(table: DataFrame, path: Path, *, here: bool) -> DataFrame:
-    """Write a table anew, a directory for each layering; return it as read back.
+def write(table: DataFrame, path: Path, by: By, mode: str = "overwrite") -> None:
+    """Write a table in directories of `by`, by the engine's own writer; it is empty without rows."""
+    writer = table.write.mode(mode).option("compression", "snappy")
+    if by:
+        writer = writer.partitionBy(*by)
+    writer.option("parquet.block.size", _ROW_GROUP).parquet(_whole(table.sparkSession, path))
+    path.mkdir(parents=True, exist_ok=True)  # by Sail only if there are rows
 
-    `here`: it is small enough to be collected, which is faster than writing by Spark.
-    """
-    if here:
-        shutil.rmtree(path, ignore_errors=True)
-        write_rows(table.toArrow(), path, BY[:1])
-    else:
-        table.write.mode("overwrite").partitionBy("layering").parquet(str(path.resolve()))
+
+def settle(table: DataFrame, path: Path) -> DataFrame:
+    """Write a table anew, a directory for each layering; return it as read back."""
+    write(table, path, BY[:1])
     return read_parquet(table.sparkSession, path, table.schema)
 
 
-def write_rows(rows: pa.Table, path: Path, by: By) -> None:
-    """Write rows in directories of `by`, a file each; without rows the directory is empty."""
-    path.mkdir(parents=True, exist_ok=True)
-    columns = list(by)
-    places = pa.array(np.arange(len(rows)))
-    groups = rows.select(columns).append_column("place", places).group_by(columns)
-    for group in groups.aggregate([("place", "list")]).to_pylist():
-        own = rows.take(group["place_list"]).drop_columns(columns)
-        directory = path.joinpath(*(partition(name, group[name] or "") for name in by))
-        with WholeFile(directory / "part-0.parquet", own.schema) as file:
-            file.write(own)
+@contextmanager
+def set_aside(table: DataFrame, path: Path) -> Iterator[DataFrame]:
+    """Write a large table that is used several times; return it as read back, and remove it in the end.
+
+    A cache of Spark's would take more time to fill, and the memory of the executors.
+    """
+    try:
+        write(table, path, ())
+        yield read_parquet(table.sparkSession, path, table.schema)
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def at_least_empty(path: Path, schema: pa.Schema, runs: Collection[str], by: By) -> None:
@@ -87,25 +86,9 @@ def at_least_empty(path: Path, schema: pa.Schema, runs: Collection[str], by: By)
     kept = pa.schema([field for field in schema if field.name not in by])
     for run in runs:
         if (run or None) not in there:
-            with WholeFile(path.joinpath(*(partition(key, run) for key in by), "part-empty.parquet"), kept):
-                pass
-
-
-def write_by_time(packets: DataFrame, path: Path, by: By = BY, *, here: bool) -> None:
-    """Rewrite packets in directories of `by` so that few row groups of a node overlap in time.
-
-    Readers in order of time (analysis.pit.windows.files) hold only these. `here` is settle()'s.
-    """
-    if here:
-        shutil.rmtree(path, ignore_errors=True)
-        in_order = packets.toArrow().sort_by([("time", "ascending"), ("frame", "ascending")])
-        write_rows(in_order, path, by)
-        return
-    # Spark's own order of directories: any other order would make it sort again.
-    ordered = packets.repartitionByRange("layering", "node", "time")
-    ordered = ordered.sortWithinPartitions(*by, "time", "frame")
-    writer = ordered.write.mode("overwrite").partitionBy(*by).option("parquet.block.size", _ROW_GROUP)
-    writer.parquet(str(path.resolve()))
+            place = path.joinpath(*(partition(key, run) for key in by))
+            place.mkdir(parents=True, exist_ok=True)
+            pq.write_table(kept.empty_table(), place / "part-empty.parquet", store_schema=False)
 
 
 def read_parquet(spark: SparkSession, path: Path, schema: StructType) -> DataFrame:
@@ -118,35 +101,11 @@ def read_parquet(spark: SparkSession, path: Path, schema: StructType) -> DataFra
 
 
 def _place(spark: SparkSession, path: Path) -> str:
-    """Return a path for an engine: absolute, as text before a colon would be a scheme, with pattern
-    characters escaped.
-    """
-    if is_sail(spark):
-        return path.resolve().as_uri()
-    return _PATTERN.sub(r"\\\g<0>", str(path.resolve()))
+    """Return a path that an engine reads: pattern characters are escaped."""
+    whole = _whole(spark, path)
+    return whole if is_sail(spark) else _PATTERN.sub(r"\\\g<0>", whole)
 
 
-class WholeFile:
-    """A Parquet file that appears complete or not at all.
-
-    `options` are pyarrow.parquet.ParquetWriter's.
-    """
-
-    def __init__(self, path: Path, schema: pa.Schema, **options: Any) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with ExitStack() as stack:
-            new = stack.enter_context(whole_file(path))
-            options = {"compression": "snappy", "store_schema": False, **options}
-            self._file = stack.enter_context(pq.ParquetWriter(new, schema, **options))
-            self._closing = stack.pop_all()
-
-    def write(self, table: pa.Table) -> None:
-        """Append rows."""
-        if len(table):
-            self._file.write_table(table)
-
-    def __enter__(self) -> "WholeFile":
-        return self
-
-    def __exit__(self, *failure: Any) -> None:
-        self._closing.__exit__(*failure)
+def _whole(spark: SparkSession, path: Path) -> str:
+    """Return an absolute path for an engine, as text before a colon would be a scheme."""
+    return path.resolve().as_uri() if is_sail(spark) else str(path.resolve())

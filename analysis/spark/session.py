@@ -38,7 +38,11 @@ _ALWAYS = {
     "spark.python.authenticate.socketTimeout": "300s",  # 15 s are not enough on a very busy machine
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.python.filterPushdown.enabled": "true",
+    "spark.sql.maxConcurrentOutputFileWriters": "100",  # else tasks sort all rows by their directories
     "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+    # Without checksum files, which other programs take for tables.
+    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
 }
 # Compiling code that runs once costs more than it saves, in Java and in Spark; so do adaptive planning, more
 # tasks than work (jobs run in parallel), and parallel garbage collection. The quick compiler alone has 48 MB
@@ -51,6 +55,8 @@ _SMALL = {
     "spark.sql.files.minPartitionNum": "1",
 }
 _QUICK_JAVA = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m", "-XX:+UseSerialGC")
+_PROGRESS = "Streaming TransformWithState"
+"""What PySpark's workers of stateful operators print of their steps."""
 _PATIENCE_S = 5.0
 """Timeout of a connection to the master."""
 
@@ -70,6 +76,11 @@ def spark_session(master: str | None = None, *, small: bool = False, quick: bool
     """
     os.environ.pop(CONNECT, None)
     if running := SparkSession.getActiveSession():
+        for name, value in _planning(running.sparkContext.master or "", small, quick).items():
+            if value is None:
+                running.conf.unset(name)
+            else:
+                running.conf.set(name, value)
         return running
     java_version = check_java()
     check_master(master)
@@ -162,23 +173,30 @@ def _configuration(master: str, small: bool, quick: bool, java_version: str) -> 
     # Workers start in the user's directory, whose analysis.py would shadow ours. The JVM tells some of them.
     conf.setExecutorEnv("PYTHONSAFEPATH", "1")
     os.environ.setdefault("PYTHONSAFEPATH", "1")
-    if is_local or small or quick:
-        # Some shuffles keep the default of 200 partitions, which are 200 tasks however small the table is.
-        conf.set("spark.sql.shuffle.partitions", str(1 if small else 4 * (os.cpu_count() or 1)))
-    if small:
-        conf.setAll(list(_SMALL.items()))
-        if is_local:
-            conf.set("spark.default.parallelism", "1")
+    conf.setAll([(name, value) for name, value in _planning(master, small, quick).items() if value])
+    if small and is_local:
+        conf.set("spark.default.parallelism", "1")
     if small or (quick and is_local):
         conf.set("spark.driver.extraJavaOptions", " ".join([*_QUICK_JAVA, *java_options(java_version)]))
         conf.set("spark.executor.extraJavaOptions", " ".join(_QUICK_JAVA))
     return conf
 
 
+def _planning(master: str, small: bool, quick: bool) -> dict[str, str | None]:
+    """Return the settings that a session may change; None stands for Spark's default."""
+    # Some shuffles keep the default of 200 partitions, which are 200 tasks however small the table is.
+    is_few = small or quick or master.startswith("local")
+    shuffle = str(1 if small else 4 * (os.cpu_count() or 1)) if is_few else None
+    return {"spark.sql.shuffle.partitions": shuffle} | {
+        name: value if small else None for name, value in _SMALL.items()
+    }
+
+
 def _listen(said: IO[str], started: Event, early: list[str]) -> None:
     for line in said:
         if started.is_set():
-            sys.stderr.write(line)
+            if line.strip() and _PROGRESS not in line:
+                sys.stderr.write(line)
         else:
             early.append(line)
 

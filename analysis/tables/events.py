@@ -15,7 +15,7 @@ _WHERE = ("layering", "node")
 def packet_events(
     moments: DataFrame, items: DataFrame, progress: DataFrame, messages: DataFrame
 ) -> DataFrame:
-    """Return schema.EVENTS derived from packets: analysis.tables.transactions.MOMENTS with layering,
+    """Return schema.EVENTS derived from packets: analysis.tables.transactions.moments(),
     sightings and feed progress of analysis.tables.feed_progress, and the packets behind these.
 
     An Interest counts as expired only up to the run's last packet.

@@ -75,12 +75,11 @@ def captured_latency(messages: DataFrame) -> DataFrame:
     by_name = Window.partitionBy("layering", "name")
     at_node = (
         messages.where((F.col("kind") == "data") & F.col("direction").isNotNull())
-        .groupBy("layering", "name", "node")
+        # A name tells feed and seq. Aggregates of texts would sort all rows; those of numbers hash them.
+        .groupBy("layering", "name", "feed", "seq", "node")
         .agg(
             F.min(_if("out", "time")).alias("left"),
             F.min(_if("in", "time")).alias("delivered"),
-            F.max("feed").alias("feed"),
-            F.max("seq").alias("seq"),
             F.max("payload_bytes").alias("payload_bytes"),
         )
     )

@@ -22,7 +22,6 @@ from analysis.decode.protocols.registry import in_datagrams
 from analysis.packet_schema import NOTICES
 from analysis.run.context import Cases
 from analysis.run.manifest import Link, Medium
-from analysis.spark.parallel import by_group
 from analysis.tables.matching import match
 from captures.layers.layers import GROUP
 from topologies.link import LinkParameters
@@ -127,11 +126,9 @@ def _medium_ways(medium: Medium) -> Iterator[tuple[_Way, str]]:
                 yield (interface, True, medium.name, other), "down"
 
 
-def transits(packets: DataFrame, messages: DataFrame, ends: DataFrame, *, here: bool = False) -> DataFrame:
+def transits(packets: DataFrame, messages: DataFrame, ends: DataFrame) -> DataFrame:
     """Return TRANSITS from the rows of analysis.packet_schema.PACKETS, those of analysis.tables.reassembly,
     and ENDS.
-
-    `here` is analysis.spark.parallel.by_group's.
     """
     is_idle = F.col("kind").isin(*NOTICES) & (F.col("frag_count") == 1)
     of_datagrams = (kind for protocol in in_datagrams() for kind in protocol.kinds)
@@ -175,7 +172,7 @@ def transits(packets: DataFrame, messages: DataFrame, ends: DataFrame, *, here: 
         "frames",
         "frame_bytes",
     )
-    return by_group(about, ("layering", "sender", "receiver"), _match_link, TRANSITS, here=here)
+    return about.groupBy("layering", "sender", "receiver").applyInArrow(_match_link, TRANSITS)
 
 
 def _part(group: int) -> Column:

@@ -13,7 +13,6 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (the name that Spark's own documentation gives it)
 
 from analysis.packet_schema import MESSAGES, NOTICES
-from analysis.spark.parallel import by_group
 from captures.layers.reassembly import Reassembler
 
 _WHERE = ("layering", "interface", "node", "direction", "src", "dst", "src_port", "dst_port")
@@ -45,17 +44,29 @@ _COLUMNS = (*_WHERE, "frame", "time", *_SIZES, "frames", *_NETWORK)
 _PACKETS_OF_A_TASK = 1 << 16
 
 
-def reassemble(packets: DataFrame, breaks: DataFrame, *, here: bool = False) -> DataFrame:
+def reassemble(packets: DataFrame, breaks: DataFrame) -> DataFrame:
     """Return one row per network-layer packet, FeedState or Hello from rows of
-    analysis.packet_schema.PACKETS.
+    analysis.packet_schema.PACKETS: those of unfragmented() and joined().
 
-    `breaks` is analysis.run.context.BREAKS: fragments before and after a break of their interface do not
-    join, and Sequence may restart. `here`: packets are few, and fragments come to this process. The columns
-    are those of a packet without NDNLPv2's, and `frames`, its number of frames; sizes are sums. `time` and
-    `frame` are those of the completing frame.
+    The columns are those of a packet without NDNLPv2's, and `frames`, its number of frames; sizes are sums.
+    `time` and `frame` are those of the completing frame.
     """
+    return unfragmented(packets).union(joined(packets, breaks))
+
+
+def unfragmented(packets: DataFrame) -> DataFrame:
+    """Return the packets that came whole."""
     is_notice = F.col("kind").isin(*NOTICES) & (F.col("feed").isNotNull() | F.col("hello").isNotNull())
     whole = packets.where((F.col("frag_count") == 1) & (F.col("kind").isin(*MESSAGES) | is_notice))
+    return whole.withColumn("frames", F.lit(1).cast("long")).select(*_COLUMNS)
+
+
+def joined(packets: DataFrame, breaks: DataFrame) -> DataFrame:
+    """Return the packets that came in fragments.
+
+    `breaks` is analysis.run.context.BREAKS: fragments before and after a break of their interface do not
+    join, and Sequence may restart.
+    """
     parts = packets.where((F.col("frag_count") > 1) & F.col("kind").isin("fragment", *MESSAGES))
     # A signed Sequence jumps half way round. Such a packet is given up; null is the overflow.
     first = F.try_subtract("lp_sequence", "frag_index")
@@ -67,11 +78,11 @@ def reassemble(packets: DataFrame, breaks: DataFrame, *, here: bool = False) -> 
         .withColumn("some", F.floor(first / _PACKETS_OF_A_TASK))
         .where(F.col("some").isNotNull())
     )
-    whole = whole.withColumn("frames", F.lit(1).cast("long")).select(*_COLUMNS)
-    return whole.union(by_group(parts, ("layering", "interface", "some"), _joined, whole.schema, here=here))
+    schema = unfragmented(packets).schema
+    return parts.groupBy("layering", "interface", "some").applyInArrow(_joined, schema)
 
 
-def _joined(_: tuple[pa.Scalar, ...], parts: pa.Table) -> pa.Table:
+def _joined(parts: pa.Table) -> pa.Table:
     """Return the packets reassembled from fragments."""
     parts = parts.sort_by([("time", "ascending"), ("frame", "ascending")])
     reassembler: Reassembler[int] = Reassembler(len(parts), once=True)

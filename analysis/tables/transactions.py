@@ -13,136 +13,70 @@ retransmission.
 Long-lived Interests. Items answer the latest LLI between two ends for their feed, if in its range and before
 its expiry. An LLI with the name and credit of its unanswered predecessor repeats it.
 
-numpy processes a window of packets at a time. Packets of open transactions, neither answered nor expired, are
-carried over to the next window. So windows do not affect the result, and memory is bounded by them and the
-open transactions. Captures on disk are scanned interface by interface, each a task (scan).
+numpy processes all packets of a node that have related names (analysis.tables.shares) at once; each
+such share is a task.
 """
 
-import shutil
-from itertools import chain
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from analysis.packet_schema import FOREVER, MESSAGES
-from analysis.spark.parallel import run_tasks
-from analysis.spark.parquet import WholeFile, partition
-from analysis.spark.parquet_windows import Group, files_in, in_windows, row_groups
-from analysis.tables.schema import EVENTS, TRANSACTIONS
+from analysis.packet_schema import DIGEST, FOREVER, MESSAGES
+from analysis.tables.schema import TRANSACTIONS
+from analysis.tables.shares import Follower
 from captures.formats.records import Flags, Ints
 from captures.layers.layers import GROUP
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 COLUMNS = (
-    *("frame", "time", "node", "interface", "direction", "src", "dst", "src_port", "dst_port", "kind"),
+    *(
+        "layering",
+        "frame",
+        "time",
+        "node",
+        "interface",
+        "direction",
+        "src",
+        "dst",
+        "src_port",
+        "dst_port",
+        "kind",
+    ),
     *("name", "can_be_prefix", "must_be_fresh", "lifetime_ns", "feed", "seq", "send_credit", "nack_reason"),
     *("frame_bytes", "lp_bytes", "ndn_bytes"),
 )
 """The required columns of packets."""
 
-MOMENTS = pa.schema([field for field in EVENTS.arrow if field.name not in ("layering", "source")])
-"""Events derived from transactions: `retransmission`, and `expired` without an answer, at the time of expiry,
-possibly after the capture's end.
-"""
-
-_OWN = pa.schema([field for field in TRANSACTIONS.arrow if field.name != "layering"])
-_DIGEST = "/sha256digest="
 _INTEREST, _LLI, _DATA, _NACK = range(len(MESSAGES))
 _MOMENT = pa.struct([("time", pa.int64()), ("bytes", pa.int64())])
 
 
-def scan(packets: Path, out: Path, moments: Path, spark: "SparkSession | None" = None) -> None:
-    """Write schema.TRANSACTIONS to `out` and MOMENTS to `moments`, in directories by layering.
+FOLLOWED = pa.schema([*TRANSACTIONS.arrow, ("expires", pa.int64()), ("repeats", pa.list_(_MOMENT))])
+"""Transactions; `expires` (ns) of the last Interest, and `repeats`, time (ns) and bytes of every Interest
+after the first.
+"""
 
-    `packets` is Parquet of network-layer packets (analysis.tables.reassembly; others are ignored), in
-    directories by layering and other columns; each leaf is a task. Without Spark the work is done in this
-    process.
+
+def moments(transactions: DataFrame) -> DataFrame:
+    """Return columns of schema.EVENTS that FOLLOWED tell: `retransmission`, and `expired` without an answer,
+    at the time of expiry, possibly after the capture's end.
     """
-    # tasks have working directories of their own
-    packets, out, moments = packets.resolve(), out.resolve(), moments.resolve()
-    tasks: dict[tuple[str | None, ...], list[Group]] = {}
-    runs: dict[tuple[str | None, ...], str] = {}
-    for texts, path in files_in(packets):
-        values = tuple(texts.values())
-        runs[values] = texts.get("layering") or ""
-        tasks.setdefault(values, []).extend(group for group, _ in row_groups(path, texts))
-    order = sorted(tasks, key=str)
-    for target in (out, moments):
-        shutil.rmtree(target, ignore_errors=True)
-
-    def follow_one(number: int) -> dict[str, Any]:
-        values = order[number]
-        part = Path(partition("layering", runs[values])) / f"part-{number:05}.parquet"
-        following = Follower()
-        with WholeFile(out / part, _OWN) as answered, WholeFile(moments / part, MOMENTS) as moments_file:
-            windows = in_windows(tasks[values], COLUMNS)
-            for rows in chain(map(following.push, windows), map(Follower.finish, [following])):
-                answered.write(rows.select(_OWN.names))
-                moments_file.write(moments_of(rows))
-        return {}
-
-    run_tasks(spark, follow_one, len(order))
-
-
-class Follower:
-    """Takes packets in windows of ascending times, each with COLUMNS; returns rows of schema.TRANSACTIONS
-    without `layering`, of ended transactions.
-
-    Two columns are added: `expires` (ns) of the last Interest, and `repeats`, time (ns) and bytes of every
-    Interest after the first. Interests with truncated names are dropped.
-    """
-
-    def __init__(self) -> None:
-        self._carried: pa.Table | None = None
-
-    def push(self, window: pa.Table) -> pa.Table:
-        """Take packets in the order of their times."""
-        if not len(window):
-            return _empty()
-        return self._follow(window, int(window["time"][-1].as_py()))
-
-    def finish(self) -> pa.Table:
-        """Return the open transactions."""
-        carried, self._carried = self._carried, None
-        return _empty() if carried is None else _follow(carried, None)[0]
-
-    def _follow(self, window: pa.Table, horizon: int) -> pa.Table:
-        window = window.select(list(COLUMNS))
-        if self._carried is not None:
-            window = pa.concat_tables([_plain(self._carried), _plain(window)])
-        ended, self._carried = _follow(window, horizon)
-        return ended
-
-
-def moments_of(rows: pa.Table) -> pa.Table:
-    """Return the MOMENTS of a Follower's rows."""
-    listed = rows["repeats"].combine_chunks()
-    moment = listed.flatten()
-    again = rows.take(listed.value_parent_indices())
+    about = ("layering", "node", "interface", "name", "feed", "seq")
+    again = transactions.select(*about, F.explode("repeats").alias("again")).select(
+        *about, "again.time", "again.bytes", F.lit("retransmission").alias("event")
+    )
     # An LLI without credit cancels one, and expects no answer.
-    waits = pc.greater(pc.fill_null(rows["send_credit"], 1), 0)
-    late = rows.filter(pc.and_(pc.equal(rows["outcome"], "none"), waits))
-    parts = [
-        ("retransmission", again, moment.field("time"), moment.field("bytes")),
-        ("expired", late, late["expires"], pa.nulls(len(late), pa.int64())),
-    ]
-    tables = []
-    for event, of, time, size in parts:
-        values = {"event": pa.repeat(event, len(of)), "time": time, "bytes": size}
-        columns = [values.get(field.name) for field in MOMENTS]
-        columns = [
-            of[field.name] if column is None else column
-            for field, column in zip(MOMENTS, columns, strict=True)
-        ]
-        tables.append(pa.Table.from_arrays(columns, names=MOMENTS.names).cast(MOMENTS))
-    return pa.concat_tables(tables)
+    waits = (F.col("outcome") == "none") & (F.coalesce("send_credit", F.lit(1)) > 0)
+    late = transactions.where(waits).select(
+        *about,
+        F.col("expires").alias("time"),
+        F.lit(None).cast("long").alias("bytes"),
+        F.lit("expired").alias("event"),
+    )
+    return again.union(late)
 
 
 def wire_size() -> Column:
@@ -185,17 +119,18 @@ class _Chains(NamedTuple):
     repeats: pa.Array
 
 
-def _follow(window: pa.Table, horizon: int | None) -> tuple[pa.Table, pa.Table]:
-    """Return transactions ended by `horizon` (all if None), and the packets of the others."""
-    rows = _numbered(window)
-    classic, open_classic = _classic(rows, horizon)
-    lived, open_lived = _long_lived(rows, horizon)
-    is_open = pa.array(np.union1d(open_classic, open_lived))
-    return pa.concat_tables([classic, lived]), rows.table.take(is_open)
+def follow(packets: pa.Table) -> pa.Table:
+    """Return FOLLOWED of packets of one run, with COLUMNS; Interests with truncated names are dropped."""
+    rows = _numbered(packets)
+    return pa.concat_tables([_classic(rows), _long_lived(rows)])
+
+
+FOLLOWER = Follower(COLUMNS, {TRANSACTIONS.name: FOLLOWED}, lambda share: {TRANSACTIONS.name: follow(share)})
+"""What tells FOLLOWED, as a table named after TRANSACTIONS."""
 
 
 def _numbered(window: pa.Table) -> _Rows:
-    window = _plain(window.filter(pc.is_valid(window["name"])))
+    window = window.filter(pc.is_valid(window["name"]))
     kinds, labels = _coded(window["kind"])
     known = np.array([*(MESSAGES.index(kind) if kind in MESSAGES else -1 for kind in labels.to_pylist()), -1])
     kind = known[kinds]
@@ -237,7 +172,7 @@ def _numbered(window: pa.Table) -> _Rows:
     )
 
 
-def _classic(rows: _Rows, horizon: int | None) -> tuple[pa.Table, Ints]:
+def _classic(rows: _Rows) -> pa.Table:
     asks = np.flatnonzero(rows.kind == _INTEREST)
     refuses = np.flatnonzero((rows.kind == _NACK) & (rows.credit < 0))
     named = rows.scope * (len(rows.names) + 1) + rows.name
@@ -266,10 +201,7 @@ def _classic(rows: _Rows, horizon: int | None) -> tuple[pa.Table, Ints]:
     row, key, is_ask, is_pending = row[kept], key[kept], is_ask[kept], is_pending[kept]
     chains = _chained(rows, row, is_ask & ~is_pending, is_ask)
     way = key[is_ask & ~is_pending] % 4
-    waits = (chains.answer < 0) & (chains.expires > (FOREVER if horizon is None else horizon))
-    table = _table(rows, chains, "interest", way >= 2, way % 2 == 1)
-    open_rows = row[np.repeat(waits, chains.interests + (chains.answer >= 0))]
-    return table.filter(pa.array(~waits)), open_rows
+    return _table(rows, chains, "interest", way >= 2, way % 2 == 1)
 
 
 def _of_other_names(rows: _Rows, named: Ints, asks: Ints, data: Ints) -> list[tuple[Ints, Ints]]:
@@ -285,18 +217,22 @@ def _of_other_names(rows: _Rows, named: Ints, asks: Ints, data: Ints) -> list[tu
             cut = pa.array(np.full(len(texts), "/"), pa.string())
         cut = pc.if_else(pc.not_equal(cut, texts), cut, None)
         found.append((cut, (2, 3)))
-    digests = pc.match_substring(rows.names, _DIGEST).to_numpy(zero_copy_only=False)
+    digests = pc.match_substring(rows.names, DIGEST).to_numpy(zero_copy_only=False)
     copies = []
     for cut, ways in found:
         places = pc.index_in(cut, value_set=rows.names).fill_null(-1).to_numpy()[which]
         there = places >= 0
         key = named[data[there]] - rows.name[data[there]] + places[there]
         copies += [(data[there], 4 * key + way) for way in ways]
-    for code in np.flatnonzero(digests).tolist():
-        short = rows.names[code].as_py().partition(_DIGEST)[0]
-        place = pc.index_in(pa.scalar(short), value_set=rows.names).as_py()
-        if place is not None:
-            who = data[rows.name[data] == place]
+    codes = np.flatnonzero(digests)
+    short = [name.partition(DIGEST)[0] for name in rows.names.take(pa.array(codes)).to_pylist()]
+    places = pc.index_in(pa.array(short, pa.string()), value_set=rows.names).fill_null(-1).to_numpy()
+    by_name = data[np.argsort(rows.name[data], kind="stable")]
+    begins = np.searchsorted(rows.name[by_name], places)
+    ends = np.searchsorted(rows.name[by_name], places, "right")
+    for code, place, begin, end in zip(codes.tolist(), places.tolist(), begins, ends, strict=True):
+        if place >= 0:
+            who = by_name[begin:end]
             copies += [(who, 4 * (named[who] - place + code) + way) for way in range(4)]
     return copies
 
@@ -308,7 +244,7 @@ def _depths(names: pa.Array) -> list[int]:
     return [*map(int, np.unique(np.where(is_root, 0, slashes)))]
 
 
-def _long_lived(rows: _Rows, horizon: int | None) -> tuple[pa.Table, Ints]:
+def _long_lived(rows: _Rows) -> pa.Table:
     is_told = (rows.feed >= 0) & ((rows.kind == _LLI) | (rows.kind == _DATA) | (rows.kind == _NACK))
     row = np.flatnonzero(is_told & ((rows.kind == _DATA) | (rows.credit >= 0)))
     key = rows.scope[row] * (rows.feed.max(initial=0) + 1) + rows.feed[row]
@@ -334,12 +270,8 @@ def _long_lived(rows: _Rows, horizon: int | None) -> tuple[pa.Table, Ints]:
     repeats &= rows.time[row] < rows.expires[before]
     starts = is_ask & ~repeats
     chains = _chained(rows, row, starts, is_ask, is_item)
-    which = np.cumsum(starts) - 1
-    newest = np.append(np.diff(key[starts]) != 0, True)[: len(chains.first)]
-    waits = newest & (rows.expires[chains.last] > (FOREVER if horizon is None else horizon))
     nothing = np.zeros(len(chains.first), bool)
-    table = _table(rows, chains, "lli", nothing, nothing)
-    return table.filter(pa.array(~waits)), row[waits[which]]
+    return _table(rows, chains, "lli", nothing, nothing)
 
 
 def _chained(rows: _Rows, row: Ints, starts: Flags, is_ask: Flags, is_item: Flags | None = None) -> _Chains:
@@ -386,9 +318,9 @@ def _chained(rows: _Rows, row: Ints, starts: Flags, is_ask: Flags, is_item: Flag
 
 def _table(rows: _Rows, chains: _Chains, kind: str, can_be_prefix: Flags, must_be_fresh: Flags) -> pa.Table:
     first, answer = pa.array(chains.first), pa.array(chains.answer, mask=chains.answer < 0)
-    asked = rows.table.select(["node", "interface", "direction", "name", "feed", "seq", "send_credit"]).take(
-        first
-    )
+    asked = rows.table.select(
+        ["layering", "node", "interface", "direction", "name", "feed", "seq", "send_credit"]
+    ).take(first)
     answered = rows.table.select(["kind", "time", "name", "nack_reason"]).take(answer)
     is_data = pc.equal(answered["kind"], "data")
     refused = pc.equal(answered["kind"], "nack")
@@ -411,22 +343,9 @@ def _table(rows: _Rows, chains: _Chains, kind: str, can_be_prefix: Flags, must_b
         "expires": pa.array(chains.expires),
         "repeats": chains.repeats,
     }
-    return pa.Table.from_arrays([columns[field.name] for field in _FOLLOWED], names=_FOLLOWED.names).cast(
-        _FOLLOWED
+    return pa.Table.from_arrays([columns[field.name] for field in FOLLOWED], names=FOLLOWED.names).cast(
+        FOLLOWED
     )
-
-
-_FOLLOWED = pa.schema(
-    [
-        *(field for field in TRANSACTIONS.arrow if field.name != "layering"),
-        ("expires", pa.int64()),
-        ("repeats", pa.list_(_MOMENT)),
-    ]
-)
-
-
-def _empty() -> pa.Table:
-    return _FOLLOWED.empty_table()
 
 
 def _highest_so_far(begins: Flags, values: Ints) -> Ints:
@@ -439,15 +358,6 @@ def _highest_so_far(begins: Flags, values: Ints) -> Ints:
     base = (np.cumsum(begins) - 1) * len(values)
     highest: Ints = values[by_value][np.maximum.accumulate(base + rank) - base]
     return highest
-
-
-def _plain(table: pa.Table) -> pa.Table:
-    """Return a table without dictionaries, as chunks may have different ones."""
-    columns = [
-        column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
-        for column in table.columns
-    ]
-    return pa.Table.from_arrays(columns, names=table.column_names)
 
 
 def _coded(column: pa.ChunkedArray) -> tuple[Ints, pa.Array]:

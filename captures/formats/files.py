@@ -1,21 +1,21 @@
 """Capture files of any known format, compressed or not: opened, and cut into pieces for parallel reading.
 
-The format follows from a file's first bytes, not from its name. A compressed file can only be read from its
-beginning, so it is one piece; any other is cut between records.
+The format follows from a file's first bytes, not from its name. A file is cut between records. A compressed
+one is decompressed for that, and each piece again from the beginning of a member. If there is one member
+only, as in most files, it is one piece.
 """
 
-import bz2
 import hashlib
-import io
-import lzma
 import os
-import zlib
-from collections.abc import Callable, Iterator
+from bisect import bisect_right
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import BinaryIO, NamedTuple, Protocol
+from operator import attrgetter
+from typing import BinaryIO, NamedTuple
 
 from base.key_log import Secrets, from_lines
 from captures.formats.blocks import BlockReader
+from captures.formats.compressed import START, Decompressed, Member, compression
 from captures.formats.key_log import SECRETS_TYPE
 from captures.formats.pcapng import CaptureError, Interface
 from captures.formats.records import (
@@ -33,19 +33,23 @@ PIECE_BYTES = 32 << 20
 PIECE_FRAMES = 1 << 17
 """A piece ends with the record that reaches one of these bounds; they limit a reader's memory."""
 
+_LONGEST_MEMBER = 4
+"""Pieces after which a compressed file is no more searched for another member: most have one only."""
+
 EMPTY_FILE = "empty"
 """Reason why an empty file is no capture."""
 
-_STEP = 1 << 18
 _FIRST, _FIRST_BYTES = 20, 1 << 21
 """Frames that identify a capture, and their bytes at most."""
 _PCAPNG = b"\n\r\r\n"
 
 
 class Piece(NamedTuple):
-    """Some records of a file, which can be read alone: bytes `start` to `end` (None: the file's end).
+    """Some records of a file, which can be read alone: bytes `start` to `end` (None: the file's end), of the
+    content if the file is compressed.
 
-    context: the state after the records before; first: number of the first frame, from 1.
+    context: the state after the records before; first: number of the first frame, from 1; member: where
+    decompressing begins.
     """
 
     path: str
@@ -53,123 +57,19 @@ class Piece(NamedTuple):
     end: int | None
     context: bytes
     first: int
-
-
-class _Decompressor(Protocol):
-    """Interface of bz2 and lzma."""
-
-    @property
-    def eof(self) -> bool: ...
-    @property
-    def needs_input(self) -> bool: ...
-    @property
-    def unused_data(self) -> bytes: ...
-    def decompress(self, data: bytes, max_length: int, /) -> bytes: ...
-
-
-class _GzipDecompressor:
-    """zlib's decompressor of a gzip member with the interface of bz2 and lzma."""
-
-    def __init__(self) -> None:
-        self._inner = zlib.decompressobj(wbits=31)
-
-    @property
-    def eof(self) -> bool:
-        return self._inner.eof
-
-    @property
-    def needs_input(self) -> bool:
-        return not self._inner.unconsumed_tail
-
-    @property
-    def unused_data(self) -> bytes:
-        return self._inner.unused_data
-
-    def decompress(self, data: bytes, max_length: int, /) -> bytes:
-        return self._inner.decompress(self._inner.unconsumed_tail + data, max_length)
-
-
-_COMPRESSED: dict[bytes, Callable[[], _Decompressor]] = {
-    b"\x1f\x8b": _GzipDecompressor,
-    b"BZh": bz2.BZ2Decompressor,
-    b"\xfd7zXZ\0": lzma.LZMADecompressor,
-}
-_BY_ARROW = {b"\x28\xb5\x2f\xfd": "zstd", b"\x04\x22\x4d\x18": "lz4"}
-
-
-class _Decompressed(io.RawIOBase):
-    """Content of a compressed file: all, or all before the damage; `reason` is the damage."""
-
-    def __init__(self, file: BinaryIO, magic: bytes) -> None:
-        self.reason = ""
-        self._chunks = self._by_arrow(file, magic) if magic in _BY_ARROW else self._members(file, magic)
-        self._rest = b""
-
-    def _members(self, file: BinaryIO, magic: bytes) -> Iterator[bytes]:
-        """Yield the content of each member of a file, one after the other."""
-        packed = b""
-        while True:
-            unpack = _COMPRESSED[magic]()
-            while not unpack.eof:
-                if not packed and unpack.needs_input:
-                    packed = file.read(_STEP)
-                    if not packed:
-                        self.reason = "compressed data cut off"
-                        return
-                try:
-                    yield unpack.decompress(packed, _STEP)  # bounded, however well it was compressed
-                except (zlib.error, OSError, lzma.LZMAError, EOFError):
-                    self.reason = "compressed data damaged"
-                    return
-                packed = b""
-            packed = unpack.unused_data.lstrip(b"\0") or file.read(_STEP).lstrip(b"\0")
-            if not packed.startswith(magic):  # padding, or nothing
-                return
-
-    def _by_arrow(self, file: BinaryIO, magic: bytes) -> Iterator[bytes]:
-        import pyarrow as pa
-
-        try:
-            with pa.CompressedInputStream(pa.PythonFile(file, mode="r"), _BY_ARROW[magic]) as stream:
-                while chunk := stream.read(_STEP):
-                    yield chunk
-        except (OSError, pa.ArrowInvalid):
-            self.reason = "compressed data damaged or cut off"
-
-    def readable(self) -> bool:
-        """Return true."""
-        return True
-
-    def readinto(self, buffer: object, /) -> int:
-        """Fill a buffer with the result of one step."""
-        room = memoryview(buffer)  # type: ignore[arg-type]
-        while not self._rest:
-            chunk = next(self._chunks, None)
-            if chunk is None:
-                return 0
-            self._rest = chunk
-        size = min(len(room), len(self._rest))
-        room[:size] = self._rest[:size]
-        self._rest = self._rest[size:]
-        return size
+    member: Member = START
 
 
 def is_compressed(path: str | os.PathLike[str]) -> bool:
     """Return whether a file is compressed in a known format. Raises OSError."""
     with open(path, "rb") as file:
-        return _compression(file) is not None
-
-
-def _compression(file: BinaryIO) -> bytes | None:
-    head = file.read(6)
-    file.seek(0)
-    return next((magic for magic in (*_COMPRESSED, *_BY_ARROW) if head.startswith(magic)), None)
+        return compression(file) is not None
 
 
 class Capture:
     """An open capture; once the windows are read, `reader` has its secrets and damages."""
 
-    def __init__(self, path: str, file: BinaryIO, inflated: _Decompressed | None) -> None:
+    def __init__(self, path: str, file: BinaryIO, inflated: Decompressed | None) -> None:
         self.path = path
         self._file = file
         self._inflated = inflated
@@ -195,6 +95,22 @@ class Capture:
             context = header if head != _PCAPNG else b""
         self.reader = BlockReader(context) if head == _PCAPNG else PcapReader(context)
         yield from windows(file, self.reader, start, end, step)
+
+    @property
+    def is_compressed(self) -> bool:
+        """Whether bytes are those of the content of a compressed file."""
+        return self._inflated is not None
+
+    def member(self, place: int) -> Member:
+        """Return the member with a byte that has been read."""
+        members = self._inflated.members if self._inflated else [START]
+        return members[bisect_right(members, place, key=attrgetter("content")) - 1]
+
+    def may_be_cut(self, member: Member, place: int) -> bool:
+        """Return whether a piece may end, and the next one begin, at a byte: not with `member` again, which
+        would have to be decompressed again.
+        """
+        return not self.is_compressed or self.member(place) != member
 
     @property
     def secrets(self) -> list[bytes]:
@@ -237,11 +153,11 @@ def secrets_in(path: str | os.PathLike[str]) -> Secrets:
 
 
 @contextmanager
-def open_capture(path: str | os.PathLike[str]) -> Iterator[Capture]:
-    """Open a capture, compressed or not. Raises OSError."""
+def open_capture(path: str | os.PathLike[str], member: Member = START) -> Iterator[Capture]:
+    """Open a capture, compressed or not; a compressed one from a member on. Raises OSError."""
     with open(path, "rb") as file:
-        magic = _compression(file)
-        inflated = None if magic is None else _Decompressed(file, magic)
+        magic = compression(file)
+        inflated = None if magic is None else Decompressed(file, magic, member)
         yield Capture(os.fspath(path), inflated or file, inflated)  # type: ignore[arg-type]
 
 
@@ -251,21 +167,21 @@ def cut(path: str | os.PathLike[str], size: int = PIECE_BYTES, frames: int = PIE
     Raises OSError, and CaptureError for a file that is no capture. Damage is found when the pieces are read.
     """
     name = os.fspath(path)
-    begin, context, first, number = 0, b"", 1, 1
-    if is_compressed(path):
-        with open_capture(path) as capture:
-            next(capture.windows(step=_STEP), None)  # invalid otherwise
-        yield Piece(name, 0, None, b"", 1)
-        return
+    begin, context, first, number, member = 0, b"", 1, 1, START
     with open_capture(path) as capture:
         for window in capture.windows(step=min(WINDOW, size)):
             number += len(window.records.at)
             # A record begins between windows, and the context is that of the next record.
-            if not capture.reader.is_lost and (window.end - begin >= size or number - first >= frames):
-                yield Piece(name, begin, window.end, context, first)
+            is_enough = window.end - begin >= size or number - first >= frames
+            if is_enough and not capture.reader.is_lost and capture.may_be_cut(member, window.end):
+                yield Piece(name, begin, window.end, context, first, member)
                 begin, context, first = window.end, capture.reader.context, number
-    if window.end > begin:
-        yield Piece(name, begin, window.end, context, first)
+                member = capture.member(begin)
+            elif is_enough and window.end - begin >= _LONGEST_MEMBER * size:
+                break
+        is_compressed = capture.is_compressed
+    if window.end > begin or is_compressed:  # its last piece tells of damage
+        yield Piece(name, begin, None if is_compressed else window.end, context, first, member)
 
 
 def read_piece(
@@ -276,7 +192,7 @@ def read_piece(
     Appends unreadable parts to `damages`, and key logs to `key_logs`. Raises OSError, and CaptureError as
     Capture.windows() does, or if the file ends before the piece.
     """
-    with open_capture(piece.path) as capture:
+    with open_capture(piece.path, piece.member) as capture:
         read = piece.start
         for window in capture.windows(piece.start, piece.end, piece.context):
             read = window.end

@@ -1,7 +1,9 @@
 """Common parts of the bench's programs: running them, and measuring in a process of its own."""
 
+import ctypes
 import importlib
 import json
+import os
 import platform
 import resource
 import subprocess
@@ -94,6 +96,25 @@ def processor_s() -> float:
     """Return the processor time of this process and of its ended children, s."""
     kinds = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
     return sum(used.ru_utime + used.ru_stime for used in map(resource.getrusage, kinds))
+
+
+_SUBREAPER = 36
+"""PR_SET_CHILD_SUBREAPER of prctl(2): orphans become children of this process."""
+
+
+def processor_s_of(words: Sequence[str | Path]) -> float:
+    """Return the processor time, s, of a command and of all that it starts; raise BenchError if it fails."""
+    ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
+    before = processor_s()
+    done = subprocess.run(list(map(str, words)), capture_output=True, text=True, check=False)
+    while True:
+        try:
+            os.wait()
+        except ChildProcessError:
+            break
+    if done.returncode:
+        raise BenchError(f"{words[0]}: {done.stderr.strip().splitlines()[-1]}")
+    return processor_s() - before
 
 
 if __name__ == "__main__":

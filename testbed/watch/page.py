@@ -66,10 +66,6 @@ class LivePage:
     def end(self, why: str) -> None:
         """Write the last page, with the reason of its end; it needs no updates."""
         self._over = why
-        if self._target.is_complete or self._target.run is None:
-            with self._query.lock:  # a batch may be in progress
-                for capture in self._query.captures.values():
-                    capture.finish()
         self.write_page()
 
     @property

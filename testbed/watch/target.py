@@ -18,7 +18,7 @@ from testbed.scenario.timeline import Timeline
 
 if TYPE_CHECKING:
     from analysis.decode.reader import NodeRule
-    from analysis.live.capture import Break
+    from analysis.live.following import Break
 
 _CAPTURES = {".pcap", ".pcapng", ".cap", ".dump", ".ntar"}
 
@@ -137,7 +137,7 @@ def _breaks(scenario: Scenario) -> "Iterator[Break]":
 
     Over Mininet the clock is another, and events long before the first packet have no effect.
     """
-    from analysis.live.capture import Break
+    from analysis.live.following import Break
 
     if not scenario.events and scenario.sessions is None and scenario.mobility is None:
         return

@@ -2,7 +2,6 @@
 
 import json
 import re
-from itertools import pairwise
 
 import pyarrow.parquet as pq
 import pytest
@@ -14,7 +13,6 @@ from scapy.packet import Raw
 
 from analysis.report.words.numbers import NARROW_SPACE
 from analysis.spark.parquet import NO_VALUE
-from analysis.spark.parquet_windows import row_groups
 from forwarder.wire.name import from_uri
 from forwarder.wire.packet import make_interest
 from testbed.cli.main import feednet
@@ -209,7 +207,6 @@ def test_negative_time_stamps(spark, tmp_path, engine):
 def test_a_relative_directory_of_any_name(spark, tmp_path, monkeypatch, name):
     # Spark's own working directory is another one, as those of executors are.
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("analysis.pipelines.capture_tables.FEW_BYTES", 0)
     write(tmp_path / "a-eth0.pcap", question(A, B, "/b"), answer(B, A, "/b"))
     said = run("a-eth0.pcap", "--out", name)
     assert said.exit_code == 0, said.output
@@ -230,23 +227,6 @@ def test_tables_are_kept_if_there_is_no_page(spark, tmp_path, monkeypatch):
     )
     assert len(table(out, "transactions")) == 1
     assert not (out / "report.html").exists()
-
-
-def test_joined_packets_are_written_by_time(jvm, tmp_path, monkeypatch):
-    from analysis.spark import parquet as partitions
-
-    monkeypatch.setattr(partitions, "_ROW_GROUP", 1 << 10)
-    rows = [("x", f"n{at % 2}", f"i{at % 4}", at * 7919 % 20_000, at) for at in range(20_000)]
-    packets = jvm.createDataFrame(
-        rows, "layering string, node string, interface string, time long, frame long"
-    )
-    partitions.write_by_time(packets.repartition(3), tmp_path / "out", here=False)
-    groups = []
-    for path in (tmp_path / "out").glob("layering=x/node=n0/interface=i0/*.parquet"):
-        groups += [(group.least, last) for group, last in row_groups(path, {})]
-    groups.sort()
-    assert len(groups) > 4
-    assert all(last < least for (_, last), (least, _) in pairwise(groups))
 
 
 def test_a_run_has_a_file_of_a_table_whatever_it_is_called(tmp_path):

@@ -15,12 +15,8 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
-from urllib.error import URLError
-from urllib.request import urlopen
 
 import pyarrow.parquet as pq
-import pyspark
 import pytest
 from click.testing import CliRunner
 from patience import PATIENCE_S
@@ -31,6 +27,7 @@ from analysis.pipelines.compare import read_sweep
 from analysis.pipelines.run import analyze
 from analysis.report.study import render_study
 from base.files import write_whole
+from testbed.bench.runs.cluster import Cluster, environment, standalone
 from testbed.cli.main import feednet
 from testbed.experiment.options import RunOptions
 from testbed.experiment.sweeps import sweep
@@ -38,97 +35,27 @@ from testbed.experiment.sweeps import sweep
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 ROOT = Path(__file__).resolve().parents[2]
-ENVIRONMENT = {
-    **{name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))},
-    "SPARK_LOCAL_IP": "127.0.0.1",
-    "PYTHONPATH": str(ROOT),  # for the driver; what executors need the session tells them
-}
+FEEDNET = (sys.executable, "-m", "testbed.cli")
+ENVIRONMENT = environment()
 SCENARIO = ["--items", "8", "--layering", "poll", "--layering", "lli", "--net", "emulated"]
 
 
-class Cluster(NamedTuple):
-    """A master's URL, its page, and where each worker works."""
-
-    url: str
-    page: str
-    places: list[Path]
-
-    def told(self) -> dict:
-        with urlopen(f"{self.page}/json/", timeout=PATIENCE_S) as said:
-            return json.load(said)
-
-    def tasks(self) -> list[int]:
-        """Return how many tasks each worker's executors have finished so far, by their logs."""
-        logs = ([log.read_text() for log in place.glob("app-*/*/stderr")] for place in self.places)
-        return [sum(text.count(" Finished task ") for text in texts) for texts in logs]
+def finished(cluster: Cluster) -> list[int]:
+    """Return how many tasks each worker's executors have finished so far, by their logs."""
+    logs = ([log.read_text() for log in place.glob("app-*/*/stderr")] for place in cluster.places)
+    return [sum(text.count(" Finished task ") for text in texts) for texts in logs]
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    directory = tmp_path_factory.mktemp("cluster")
-    spark_class = Path(pyspark.__path__[0]) / "bin" / "spark-class"
-    port, page = free_port(), free_port()
-    places = [directory / "worker-1", directory / "worker-2"]
-    at = ["--host", "127.0.0.1", "--webui-port"]
-    url = f"spark://127.0.0.1:{port}"
-    commands = [(directory, ["master.Master", *at, str(page), "--port", str(port)])]
-    commands += [
-        (place, ["worker.Worker", *at, "0", "--cores", "1", "--memory", "1g", url]) for place in places
-    ]
-    processes = []
-    try:
-        for place, (what, *options) in commands:
-            place.mkdir(exist_ok=True)
-            with (place / "log").open("wb") as log:
-                # spark-class becomes Java (exec), so that the process is the daemon itself.
-                started = subprocess.Popen(
-                    [spark_class, f"org.apache.spark.deploy.{what}", *options],
-                    cwd=place,
-                    env={**ENVIRONMENT, "SPARK_WORKER_DIR": str(place), "PYTHONPATH": ""},
-                    stdout=log,
-                    stderr=log,
-                )
-            processes.append(started)
-        result = Cluster(url, f"http://127.0.0.1:{page}", places)
-        wait_for_workers(result, processes, directory)
-        yield result
-    finally:
-        for process in reversed(processes):
-            process.terminate()
-        for process in processes:
-            try:
-                process.wait(30)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+    with standalone(tmp_path_factory.mktemp("cluster"), 2) as started:
+        yield started
 
 
-def wait_for_workers(cluster: Cluster, processes: list[subprocess.Popen], directory: Path) -> None:
-    until = time.monotonic() + PATIENCE_S
-    while time.monotonic() < until and all(process.poll() is None for process in processes):
-        try:
-            if cluster.told()["aliveworkers"] == len(cluster.places):
-                return
-        except (URLError, OSError):
-            pass
-        time.sleep(0.5)
-    raise AssertionError("\n".join(log.read_text()[-2000:] for log in directory.glob("**/log")))
-
-
-_PITS_BY_TASKS = """
-import analysis.pipelines.capture_tables
-from testbed.cli.main import main
-analysis.pipelines.capture_tables.FEW_BYTES = 0  # follow no PIT in the driver
-main()
-"""
-
-
-def command(
-    arguments: list[str], cwd: Path, program: tuple[str, str] = ("-m", "testbed.cli")
-) -> subprocess.CompletedProcess:
+def command(arguments: list[str], cwd: Path) -> subprocess.CompletedProcess:
     """Run the command line as a user does, where he is."""
     return subprocess.run(
-        [sys.executable, *program, *arguments],
+        [*FEEDNET, *arguments],
         cwd=cwd,
         env=ENVIRONMENT,
         capture_output=True,
@@ -139,10 +66,10 @@ def command(
 
 
 def on_cluster(cluster: Cluster, arguments: list[str], cwd: Path) -> None:
-    before = cluster.tasks()
-    done = command([*arguments, "--master", cluster.url], cwd, ("-c", _PITS_BY_TASKS))
+    before = finished(cluster)
+    done = command([*arguments, "--master", cluster.url], cwd)
     assert done.returncode == 0, done.stderr[-3000:]
-    assert all(now > then for now, then in zip(cluster.tasks(), before, strict=True)), "a worker was idle"
+    assert all(now > then for now, then in zip(finished(cluster), before, strict=True)), "a worker was idle"
 
 
 def rows(path: Path) -> Counter:
@@ -223,21 +150,78 @@ def test_a_master_that_is_not_there(captured):
     assert not captured.with_name("sweep").exists()
 
 
-def kill_an_executor(cluster: Cluster) -> None:
-    """Kill the second worker's executor in the midst of its work."""
-    before, until = cluster.tasks()[1], time.monotonic() + PATIENCE_S
-    while cluster.tasks()[1] == before:
+def wait_for_tasks(cluster: Cluster) -> None:
+    """Wait until the second worker has finished another task."""
+    before, until = finished(cluster)[1], time.monotonic() + PATIENCE_S
+    while finished(cluster)[1] == before:
         assert time.monotonic() < until
         time.sleep(0.1)
+
+
+def kill(cluster: Cluster, what: bytes) -> None:
+    """Kill a process of the second worker."""
     for place in Path("/proc").glob("[0-9]*"):
         try:
             works_at, command_line = (place / "cwd").readlink(), (place / "cmdline").read_bytes()
         except OSError:  # it has ended, or is another user's
             continue
-        if works_at.is_relative_to(cluster.places[1]) and b"CoarseGrainedExecutorBackend" in command_line:
+        if works_at.is_relative_to(cluster.places[1]) and what in command_line:
             os.kill(int(place.name), signal.SIGKILL)
             return
-    raise AssertionError("no executor")
+    raise AssertionError(f"no {what.decode()}")
+
+
+def kill_an_executor(cluster: Cluster) -> None:
+    """Kill the second worker's executor in the midst of its work."""
+    wait_for_tasks(cluster)
+    kill(cluster, EXECUTOR)
+
+
+def lose_shuffles(cluster: Cluster) -> None:
+    """Remove what the second worker has shuffled until one of the workers misses it."""
+    until = time.monotonic() + PATIENCE_S
+    logs = {log for place in cluster.places for log in place.glob("app-*/*/stderr")}
+    while True:
+        assert time.monotonic() < until
+        for path in (cluster.places[1] / "local").rglob("shuffle_*.data"):
+            path.unlink(missing_ok=True)
+        new = {log for place in cluster.places for log in place.glob("app-*/*/stderr")} - logs
+        if any(sign in log.read_text() for log in new for sign in MISSED):
+            return
+        time.sleep(0.02)
+
+
+EXECUTOR, WORKER = b"CoarseGrainedExecutorBackend", b"deploy.worker.Worker"
+MISSED = ("Failed to get block(s)", "Error occurred while fetching local blocks")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lost", ["executor", "worker", "shuffle"])
+def test_tables_are_the_same_after_a_loss(cluster: Cluster, captured: Path, lost: str) -> None:
+    captures = [f"{x}={captured.name}/{x}/capture.pcapng" for x in ("poll", "lli")]
+    alone, there = (captured.with_name(f"{name}-{lost}") for name in ("alone", "there"))
+    done = command(["analyze", *captures, "--engine", "sail", "--out", alone.name], captured.parent)
+    assert done.returncode == 0, done.stderr
+    words = [*FEEDNET, "analyze", *captures, "--out", there.name, "--master", cluster.url]
+    pipe = subprocess.PIPE
+    running = subprocess.Popen(
+        words, cwd=captured.parent, env=ENVIRONMENT, stdout=pipe, stderr=pipe, text=True
+    )
+    try:
+        if lost == "shuffle":
+            lose_shuffles(cluster)
+        else:
+            wait_for_tasks(cluster)
+            kill(cluster, WORKER if lost == "worker" else EXECUTOR)
+        _, complained = running.communicate(timeout=PATIENCE_S)
+    finally:
+        running.kill()
+        if lost == "worker":
+            cluster.start_worker(1)
+            cluster.wait()
+    assert running.returncode == 0, complained[-3000:]
+    for table in (path.name for path in alone.iterdir() if path.is_dir()):
+        assert rows(there / table) == rows(alone / table), table
 
 
 @pytest.mark.slow
@@ -246,7 +230,7 @@ def test_seeds_are_played_by_a_cluster_that_loses_an_executor(cluster: Cluster, 
     alone = command(arguments, tmp_path)
     assert alone.returncode == 0, alone.stderr
     running = subprocess.Popen(
-        [sys.executable, "-m", "testbed.cli", *arguments, "--master", cluster.url],
+        [*FEEDNET, *arguments, "--master", cluster.url],
         cwd=tmp_path,
         env=ENVIRONMENT,
         stdout=subprocess.PIPE,

@@ -79,6 +79,27 @@ def test_a_session_outlives_a_long_silence():
     assert "is not running" in impatient.stderr
 
 
+INTERRUPTED = """
+import os, signal
+from threading import Timer
+from analysis.spark.engine import EngineChoice, session
+
+spark = session(EngineChoice("sail"))
+Timer(1, os.kill, (os.getpid(), signal.SIGINT)).start()
+try:
+    spark.range(10**12).selectExpr("sum(id * id % 7)").collect()
+except KeyboardInterrupt:
+    print(spark.range(3).count())
+"""
+
+
+def test_ctrl_c_ends_a_query_and_not_its_session():
+    """Sail would end its server by the signal, and the client would then try for minutes to reach it."""
+    command = [sys.executable, "-c", INTERRUPTED]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.stdout, done.stderr) == ("3\n", "")
+
+
 def test_sail_has_no_master():
     with pytest.raises(AnalysisError, match="leave --master out"):
         check("sail", "spark://somewhere:7077")

@@ -5,12 +5,12 @@ import pytest
 from table import data, interest, item, lli, messages, nack, rows
 
 from analysis.decode.messages import STREAM_LAYERS
-from analysis.spark.engine import frame
+from analysis.tables import transactions
 from analysis.tables.events import packet_events, run_events
 from analysis.tables.feed_progress import captured_latency, feed_progress, sightings
 from analysis.tables.overhead import overhead, seen_once
 from analysis.tables.schema import EVENTS, FEED_PROGRESS, LATENCY, OVERHEAD
-from analysis.tables.transactions import Follower, moments_of
+from analysis.tables.shares import followed, of_table
 
 pytestmark = pytest.mark.spark
 
@@ -21,12 +21,10 @@ def same_columns(table, documented):
     ]
 
 
-def moments(spark, packets):
+def moments(packets):
     """Return what the transactions of some packets tell, as analysis.tables.events takes it."""
-    following = Follower()
-    in_order = packets.toArrow().sort_by([("time", "ascending"), ("frame", "ascending")])
-    told = moments_of(pa.concat_tables([following.push(in_order), following.finish()]))
-    return frame(spark, told.append_column("layering", pa.repeat("x", len(told))))
+    told = followed(packets, transactions.FOLLOWER)
+    return transactions.moments(of_table(told, "transactions", transactions.FOLLOWED))
 
 
 STORY = [
@@ -82,7 +80,7 @@ def test_what_packets_tell(spark):
         interest("/late", 69, lifetime=2),  # the capture ends before it does
     )
     items = sightings(packets)
-    table = packet_events(moments(spark, packets), items, feed_progress(items, packets), packets)
+    table = packet_events(moments(packets), items, feed_progress(items, packets), packets)
     assert same_columns(table, EVENTS)
     assert set(rows(table, "layering", "node", "source")) == {("x", "a", "packets")}
     assert rows(table, "time", "event", "interface", "name", "feed", "seq", "bytes") == [
@@ -104,7 +102,7 @@ def test_what_came_in_a_stream_has_a_size_of_its_own(spark):
         spark, refused, nack(refused, 9), item(1, 10) | in_stream, item(1, 11) | in_stream, item(2, 12)
     )
     items = sightings(packets)
-    table = packet_events(moments(spark, packets), items, feed_progress(items, packets), packets)
+    table = packet_events(moments(packets), items, feed_progress(items, packets), packets)
     assert rows(table, "event", "bytes") == [("duplicate", 60), ("nack", 60)]
 
 

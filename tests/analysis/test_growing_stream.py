@@ -17,7 +17,8 @@ from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes
 
 from analysis.decode.reader import Reading, ReadStatistics, plain, read_packets
-from analysis.spark.stream_source import GrowingReader, follow_captures
+from analysis.spark.capture_source import follow_captures
+from analysis.spark.stream_reader import GrowingReader
 from captures.formats.files import cut
 from captures.formats.growing import START, GrowingCapture, Position
 from captures.formats.pcapng import CaptureError, Direction, Interface, Writer

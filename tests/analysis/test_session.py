@@ -1,5 +1,6 @@
 """Starting Spark: quietly, or with one line that says what is missing."""
 
+import os
 import socket
 
 import pyarrow as pa
@@ -8,6 +9,7 @@ from pyspark.sql import SparkSession
 
 from analysis.errors import AnalysisError
 from analysis.spark.engine import frame
+from analysis.spark.parallel import in_parallel
 from analysis.spark.session import check_java, check_master, spark_session
 
 
@@ -100,7 +102,7 @@ def test_a_master_that_is_not_there():
 def test_the_start_is_silent_and_shared(jvm_start):
     session, said = jvm_start
     assert said == ""
-    assert spark_session() is session
+    assert spark_session(small=True) is session
 
 
 @pytest.mark.spark
@@ -108,6 +110,29 @@ def test_settings(jvm):
     assert jvm.conf.get("spark.sql.session.timeZone") == "UTC"
     assert jvm.conf.get("spark.sql.execution.arrow.pyspark.enabled") == "true"
     assert jvm.conf.get("spark.ui.enabled") == "false"
+
+
+@pytest.mark.spark
+def test_a_session_is_set_for_the_work_that_it_is_asked_for(jvm):
+    """As when a large run is analysed after a small one, in one process."""
+    names = "spark.sql.shuffle.partitions", "spark.sql.adaptive.enabled", "spark.sql.codegen.wholeStage"
+    try:
+        assert spark_session() is jvm
+        assert [jvm.conf.get(name) for name in names] == [str(4 * os.cpu_count()), "true", "true"]
+    finally:
+        spark_session(small=True)
+    assert [jvm.conf.get(name) for name in names] == ["1", "false", "false"]
+
+
+def test_what_waits_is_not_begun_after_a_failure():
+    begun = []
+
+    def fails():
+        raise AnalysisError("no")
+
+    with pytest.raises(AnalysisError):
+        in_parallel(fails, *(lambda number=number: begun.append(number) for number in range(100)), most=1)
+    assert len(begun) < 2
 
 
 @pytest.mark.spark

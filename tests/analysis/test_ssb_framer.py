@@ -311,6 +311,7 @@ def rows_of(path):
                 dst_port=ports[1],
                 vlan=None,
                 protocol="ssb",
+                capture="ssb",
                 frame_bytes=len(octets),
                 carried_bytes=total - offset,
                 tcp_seq=numbers[0],

@@ -96,6 +96,7 @@ class Wire:
                     dst_port=dst_port,
                     vlan=None,
                     protocol="plain-poll",
+                    capture="x",
                     frame_bytes=HEADERS + len(octets),
                     carried_bytes=len(octets),
                     tcp_seq=sequence,

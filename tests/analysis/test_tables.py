@@ -18,12 +18,13 @@ from analysis.metrics.run.delivery import copies
 from analysis.metrics.run.in_flight import in_flight
 from analysis.metrics.run.lower_bounds import feeds_at, item_sizes, wire_bound, with_bound
 from analysis.pit.outcomes import lives
-from analysis.pit.windows import files, levels
+from analysis.pit.windows import levels
+from analysis.pit.windows.tables import occupancy as occupancy_of
+from analysis.pit.windows.tables import write_pits
 from analysis.pit.windows.validation import samples, truth, truth_summary
 from analysis.run import context
 from analysis.run.context import Span
 from analysis.spark.engine import frame
-from analysis.spark.parquet import BY, settle, write_by_time
 from analysis.tables.latency import carried, latency, quantiles
 from analysis.tables.overhead import overhead, traffic
 from analysis.tables.protocol_messages import SEEN
@@ -180,21 +181,19 @@ def test_packets_are_followed_by_time_then_frame_and_node_by_node(spark, packets
         asked | {"time": 10, "frame": 3},
         asked | {"time": 10, "frame": 2, "node": "b", "interface": "b-eth0", "direction": "out"},
     )
-    for by in (BY[:1], BY):
-        write_by_time(whole(table), tmp_path / "packets", by, here=True)
-        files.scan(tmp_path / "packets", tmp_path, ends={"x": 2000}, keep_steps=True)
-        assert of(tmp_path / "pit_intervals") == [
-            ("a", "classic", "/n", 10, 10, "satisfied", 1, 0, 1, 0, 0, 1, 0, 0, 0),
-            ("b", "classic", "/n", 10, 1010, "expired", 0, 1, 0, 1, 0, 0, 0, 19, 0),
-        ]
-        assert of(tmp_path / "pit_steps") == [
-            ("b", 10, 1, 19, 0, 0, 0, 0),
-            ("b", 1010, -1, -19, 0, 0, 0, 1),
-        ]
-        files.scan(tmp_path / "packets", tmp_path)
-        assert not (tmp_path / "pit_steps").exists()
-        ended = [(row[0], row[4], row[5]) for row in of(tmp_path / "pit_intervals")]
-        assert ended == [("a", 10, "satisfied"), ("b", 1010, "open")]
+    write_pits(whole(table), tmp_path, ends={"x": 2000}, keep_steps=True)
+    assert of(tmp_path / "pit_intervals") == [
+        ("a", "classic", "/n", 10, 10, "satisfied", 1, 0, 1, 0, 0, 1, 0, 0, 0),
+        ("b", "classic", "/n", 10, 1010, "expired", 0, 1, 0, 1, 0, 0, 0, 19, 0),
+    ]
+    assert of(tmp_path / "pit_steps") == [
+        ("b", 10, 1, 19, 0, 0, 0, 0),
+        ("b", 1010, -1, -19, 0, 0, 0, 1),
+    ]
+    write_pits(whole(table), tmp_path / "open")
+    assert not (tmp_path / "open" / "pit_steps").exists()
+    ended = [(row[0], row[4], row[5]) for row in of(tmp_path / "open" / "pit_intervals")]
+    assert ended == [("a", 10, "satisfied"), ("b", 1010, "open")]
 
 
 def of(table):
@@ -204,17 +203,10 @@ def of(table):
     return sorted(tuple(row.values()) for row in ds.dataset(place).to_table().to_pylist())
 
 
-def added_up(steps, place):
-    """Write the PIT_OCCUPANCY of steps; return where."""
-    settle(steps, place / "steps", here=True)
-    files.add_up(place / "steps", place / "occupancy")
-    return place / "occupancy"
-
-
-def summaries(steps, place, span, over=None):
+def summaries(steps, span, over=None):
     """Return each node's summary over a run."""
-    runs = {"x": Span(*span)}, ("entries", "bytes"), 40, None, over and {"x": Span(*over)}
-    return {row["node"]: row for row in levels.scan(added_up(steps, place), *runs)["summary"]}
+    runs = {"x": Span(*span)}, ("entries", "bytes"), 40, over and {"x": Span(*over)}
+    return {row["node"]: row for row in levels.scan(occupancy_of(steps), *runs)["summary"]}
 
 
 @pytest.fixture(scope="module")
@@ -233,11 +225,12 @@ def steps(spark):
     )
 
 
-def test_states_are_added_up_of_steps_of_nodes_and_of_all_together(spark, steps, tmp_path):
+def test_states_are_added_up_of_steps_of_nodes_and_of_all_together(spark, steps):
     at_once = spark.createDataFrame(
         [("x", "a", 15, 1, 9, 0, 0, 0, 0), ("x", "a", 15, -1, -9, 0, 0, 1, 0)], STEPS
     )
-    assert of(added_up(steps.union(at_once), tmp_path)) == [
+    states = occupancy_of(steps.union(at_once)).drop("layering").toArrow().to_pylist()
+    assert sorted(tuple(row.values()) for row in states) == [
         (ALL, 10, 1, 22, 0, 0),
         (ALL, 20, 3, 102, 1, 8),
         (ALL, 30, 2, 52, 1, 8),
@@ -308,8 +301,8 @@ def test_truth_sets_counters_beside_what_was_derived(spark, steps):
     assert tuple(summary.values()) == ("x", 3, 1, 2, 1, 30, 0, 3, 1, 0)
 
 
-def test_summary_weighs_by_time(steps, tmp_path):
-    got = summaries(steps, tmp_path, (0, 100))
+def test_summary_weighs_by_time(steps):
+    got = summaries(steps, (0, 100))
     # a: one entry for 10, two for 20 of 100; bytes 22 for 10 and 52 for 20.
     assert got["a"]["mean_entries"] == pytest.approx(0.5)
     assert got["a"]["mean_bytes"] == pytest.approx((22 * 10 + 52 * 20) / 100)
@@ -323,14 +316,14 @@ def test_summary_weighs_by_time(steps, tmp_path):
     assert everywhere[-1] == {"layering": "x", "node": "c"} | dict.fromkeys(levels.SUMMARY.names[2:], 0)
 
 
-def test_summary_leaves_out_what_is_after_the_run(steps, tmp_path):
-    row = summaries(steps, tmp_path, (0, 15))["a"]
+def test_summary_leaves_out_what_is_after_the_run(steps):
+    row = summaries(steps, (0, 15))["a"]
     assert row["mean_entries"] == pytest.approx(5 / 15)
     assert row["peak_entries"] == 1
 
 
-def test_means_are_over_the_time_of_publishing_and_peaks_over_the_run(steps, tmp_path):
-    row = summaries(steps, tmp_path, (0, 100), (15, 25))["a"]
+def test_means_are_over_the_time_of_publishing_and_peaks_over_the_run(steps):
+    row = summaries(steps, (0, 100), (15, 25))["a"]
     assert row["mean_entries"] == pytest.approx(1.5)
     assert row["peak_entries"] == 2
 
@@ -373,14 +366,14 @@ def test_lives_are_what_entries_came_to(spark):
     }
 
 
-def test_curves_keep_the_extremes_of_each_slice(spark, tmp_path):
+def test_curves_keep_the_extremes_of_each_slice(spark):
     shape = [1, 4, 2, 3, 0, 1, 0, 1]
     deltas = [b - a for a, b in zip([0, *shape], shape, strict=False)]
     table = spark.createDataFrame([("x", "a", k, d, d * 10, 0, 0, 0, 0) for k, d in enumerate(deltas)], STEPS)
-    occupancy = added_up(table, tmp_path)
+    occupancy = occupancy_of(table)
 
     def curve(bins):
-        rows = levels.scan(occupancy, {"x": Span(0, 1000)}, ("entries", "bytes"), bins, None)["curves"]
+        rows = levels.scan(occupancy, {"x": Span(0, 1000)}, ("entries", "bytes"), bins)["curves"]
         return [tuple(row.values())[2:] for row in rows if row["node"] == "a"]
 
     assert curve(1) == [

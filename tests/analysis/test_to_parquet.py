@@ -24,6 +24,7 @@ from analysis.decode.batch import DECODED
 from analysis.decode.reader import Reading, ReadStatistics, read_packets, stem
 from analysis.decode.reference import decode_frame, node_of
 from analysis.packet_schema import PACKETS
+from analysis.spark.engine import EngineChoice, session
 from analysis.spark.parquet import BY
 from analysis.spark.to_parquet import extract
 from analysis.tables.schema import document
@@ -73,9 +74,9 @@ def expected(paths):
 
 
 @pytest.mark.parametrize("size", [500, 1 << 20])
-def test_every_frame_is_a_row_in_its_directory(captures, tmp_path, size):
+def test_every_frame_is_a_row_in_its_directory(spark, captures, tmp_path, size):
     out = tmp_path / "packets"
-    reports = extract(pieces(captures, size), out, BY, None)
+    reports = extract(pieces(captures, size), out, BY, spark)
     assert rows_of(out) == expected(captures)
     assert {report.run: report.frames for report in reports} == {
         name: len(list(read(path))) for name, path in captures.items()
@@ -85,17 +86,16 @@ def test_every_frame_is_a_row_in_its_directory(captures, tmp_path, size):
 
 
 @pytest.mark.spark
-def test_with_spark_it_is_the_same(jvm, captures, tmp_path):
-    alone, with_spark = tmp_path / "alone", tmp_path / "spark"
-    here = extract(pieces(captures, 500), alone, BY, None)
-    assert extract(pieces(captures, 500), with_spark, BY, jvm) == here
-    assert rows_of(with_spark) == rows_of(alone)
-    read_back = jvm.read.parquet(str(with_spark))
-    assert read_back.count() == sum(report.frames for report in here)
+def test_both_engines_write_the_same(jvm, captures, tmp_path):
+    by_sail, by_spark = tmp_path / "sail", tmp_path / "spark"
+    found = extract(pieces(captures, 500), by_sail, BY, session(EngineChoice("sail")))
+    assert extract(pieces(captures, 500), by_spark, BY, session(EngineChoice("spark"))) == found
+    assert rows_of(by_spark) == rows_of(by_sail)
+    assert jvm.read.parquet(str(by_spark)).count() == sum(report.frames for report in found)
 
 
-def test_duckdb_reads_it(captures, tmp_path):
-    extract(pieces(captures), tmp_path / "packets", BY, None)
+def test_duckdb_reads_it(spark, captures, tmp_path):
+    extract(pieces(captures), tmp_path / "packets", BY, spark)
     files = str(tmp_path / "packets" / "**" / "*.parquet")
     count = duckdb.sql(
         f"select count(*) from read_parquet('{files}', hive_partitioning = true) where layering = 'lli'"
@@ -224,7 +224,7 @@ def test_a_capture_of_all_interfaces(tmp_path):
 # --- streams and damage ---
 
 
-def test_packets_of_a_tcp_stream_have_rows_of_their_own(tmp_path):
+def test_packets_of_a_tcp_stream_have_rows_of_their_own(spark, tmp_path):
     packets = [make_data(from_uri(f"/t/seg={i}"), b"z" * 3000) for i in range(20)]
     stream, path = b"".join(packets), tmp_path / "t.pcap"
     parts = [(at, stream[at : at + 1448]) for at in range(0, len(stream), 1448)]
@@ -236,7 +236,7 @@ def test_packets_of_a_tcp_stream_have_rows_of_their_own(tmp_path):
         write_pcap(path, sent)
         out = tmp_path / "packets"
         shutil.rmtree(out, ignore_errors=True)
-        (report,) = extract(pieces({"t": path}, 2000), out, BY, None)
+        (report,) = extract(pieces({"t": path}, 2000), out, BY, spark)
         rows = rows_of(out)
         segments = [row for row in rows if row["kind"] == "segment"]
         data = [row for row in rows if row["kind"] == "data"]
@@ -247,13 +247,21 @@ def test_packets_of_a_tcp_stream_have_rows_of_their_own(tmp_path):
         assert sum(row["ndn_bytes"] for row in data) + report.skipped == len(stream) - missing * 1448
         assert [row["name"] for row in data][:3] == ["/t/seg=0", "/t/seg=1", "/t/seg=2"]
         assert {row["transport"] for row in rows} == {"tcp"}
-        assert not (out / "_segments").exists()
 
 
-def test_damage_is_reported_and_the_rest_is_there(captures, tmp_path):
+def test_one_file_may_be_in_two_runs_under_two_names(spark, tmp_path, monkeypatch):
+    packet = make_data(from_uri("/t/seg=1"), b"z")
+    path = tmp_path / "t.pcap"
+    write_pcap(path, [IP4 / TCP(sport=6363, dport=9, flags="A", seq=1) / Raw(packet)])
+    monkeypatch.chdir(tmp_path)
+    reports = extract(pieces({"a": "t.pcap", "b": path}), tmp_path / "packets", BY, spark)
+    assert [(report.run, report.kinds["data"]) for report in reports] == [("a", 1), ("b", 1)]
+
+
+def test_damage_is_reported_and_the_rest_is_there(spark, captures, tmp_path):
     whole = captures["poll"].read_bytes()
     captures["poll"].write_bytes(whole[:-10])
-    reports = {report.run: report for report in extract(pieces(captures), tmp_path / "packets", BY, None)}
+    reports = {report.run: report for report in extract(pieces(captures), tmp_path / "packets", BY, spark)}
     (damage,) = reports["poll"].damages
     assert damage[2] == "cut off in a block"
     assert damage[0] + damage[1] == len(whole) - 10

@@ -2,21 +2,22 @@
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from table import data, interest, item, lli, nack, packets
 
-from analysis.tables.schema import TRANSACTIONS
-from analysis.tables.transactions import Follower
+from analysis.spark.engine import frame
+from analysis.tables import shares
+from analysis.tables.schema import PACKETS, TRANSACTIONS
+from analysis.tables.shares import followed, of_table
+from analysis.tables.transactions import FOLLOWED, FOLLOWER, follow
 
 SHORT = ("name", "time", "last", "interests", "outcome", "answered", "rtt_ns", "data_name", "items")
 
 
 def transactions(table):
-    """Return the transactions of all packets at once."""
-    following = Follower()
-    in_order = table.sort_by([("time", "ascending"), ("frame", "ascending")])
-    return pa.concat_tables([following.push(in_order), following.finish()])
+    """Return the transactions of packets, without their run."""
+    return follow(table).drop_columns(["layering"])
 
 
 def columns_of(rows, *columns):
@@ -24,11 +25,11 @@ def columns_of(rows, *columns):
     return sorted((tuple(row[name] for name in columns) for row in rows.to_pylist()), key=repr)
 
 
-@pytest.fixture
-def follow():
+@pytest.fixture(name="follow")
+def columns_of_followed():
     """Takes packets; returns columns of their transactions, sorted."""
 
-    def followed(given, *columns):
+    def columns_of_packets(given, *columns):
         rows = columns_of(transactions(packets(*given)), *columns or SHORT)
         if "repeats" not in columns:
             return rows
@@ -36,7 +37,7 @@ def follow():
         flat = [[tuple(moment.values()) for moment in row[at]] for row in rows]
         return [(*row[:at], moments, *row[at + 1 :]) for row, moments in zip(rows, flat, strict=True)]
 
-    return followed
+    return columns_of_packets
 
 
 def test_the_columns_are_those_documented():
@@ -292,21 +293,21 @@ ANSWERED = st.one_of(
 )
 
 
+@pytest.mark.spark
+@pytest.mark.parametrize("rows", [3, 20])
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
-    st.lists(st.tuples(st.integers(0, 4), st.one_of(ASKED, GRANTED, ANSWERED)), min_size=1, max_size=30),
-    st.sets(st.integers(1, 29)),
+    story=st.lists(st.tuples(st.integers(0, 4), st.one_of(ASKED, GRANTED, ANSWERED)), min_size=9, max_size=60)
 )
-def test_windows_do_not_show(story, cuts):
-    time, rows = 0, []
+def test_shares_do_not_show(spark, monkeypatch, rows, story):
+    monkeypatch.setattr(shares, "ROWS", rows)
+    time, told = 0, []
     for later, packet in story:
         time += later
-        rows.append(packet | {"time": time})
-    table = packets(*rows)
-    times = table["time"].to_pylist()
-    whole = [cut for cut in sorted(cuts) if cut < len(rows) and times[cut] > times[cut - 1]]
-    following, parts = Follower(), []
-    for low, high in zip([0, *whole], [*whole, len(rows)], strict=True):
-        parts.append(following.push(table.slice(low, high - low)))
-    parts.append(following.finish())
-    names = parts[0].column_names
-    assert columns_of(pa.concat_tables(parts), *names) == columns_of(transactions(table), *names)
+        told.append(packet | {"time": time})
+    table = packets(*told)
+    parted = followed(frame(spark, table, PACKETS.spark), FOLLOWER)
+    names = [name for name in follow(table).column_names if name != "repeats"]
+    assert columns_of(of_table(parted, "transactions", FOLLOWED).toArrow(), *names) == columns_of(
+        follow(table), *names
+    )

@@ -17,7 +17,7 @@ from pathlib import Path
 from analysis.decode.reader import Reading
 from analysis.spark.parquet import BY
 from analysis.spark.session import spark_session
-from analysis.spark.stream_source import follow_captures
+from analysis.spark.capture_source import follow_captures
 from analysis.spark.to_parquet import extract
 from captures.formats.files import cut
 

@@ -339,6 +339,30 @@ def test_gzip_members_one_after_the_other(tmp_path: Path) -> None:
     assert frames_of(path) == (read_bytes(data)[0], [])
 
 
+MEMBERS = {how: COMPRESSORS[how] for how in ("gzip", "bzip2", "xz", "zstd")}
+BETWEEN = {"gzip": bytes(20), "zstd": b"\x53\x2a\x4d\x18\x05\0\0\0-----"}
+
+
+@pytest.mark.parametrize("how", MEMBERS)
+def test_a_compressed_capture_is_cut_at_members(how: str, tmp_path: Path) -> None:
+    """Records cross members, and a piece needs nothing of the members before its own."""
+    data, path = many(), tmp_path / "capture"
+    parts = [MEMBERS[how](data[at : at + 5000]) for at in range(0, len(data), 5000)]
+    path.write_bytes(BETWEEN.get(how, b"").join(parts))
+    expected = read_bytes(data)[0]
+    for size in (1, 7000, 1 << 30):
+        assert frames_of(path, size) == (expected, [])
+        pieces = list(cut(path, size))
+        members = [piece.member for piece in pieces]
+        assert len(members) == len(set(members)) == (1 if size == 1 << 30 else len(pieces))
+    pieces = list(cut(path, 7000))
+    assert len(pieces) > len(data) // 20_000
+    last, whole = pieces[-1], path.read_bytes()
+    path.write_bytes(whole[:6] + bytes(last.member.packed - 6) + whole[last.member.packed :])
+    frames = [len(window.records.at) for window, _ in read_piece(last, [])]
+    assert last.first - 1 + sum(frames) == len(expected)
+
+
 @pytest.mark.parametrize(
     "content", [b"", b"not a capture, by any means at all", b"\x1f\x8b\x08", gzip.compress(b"x", mtime=0)]
 )

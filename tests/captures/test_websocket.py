@@ -27,6 +27,7 @@ from websockets.server import ServerProtocol
 from websockets.uri import parse_uri
 
 from analysis.decode.reader import Reading
+from analysis.spark.engine import EngineChoice, session
 from analysis.spark.parquet import BY
 from analysis.spark.to_parquet import Report, extract
 from captures.dissectors import WIRESHARK_PLUGIN
@@ -214,7 +215,8 @@ def write(path: Path, *, cut_at: int | None = None, without: int | None = None) 
 
 
 def extracted(path: Path, out: Path) -> tuple[Report, list[dict[str, object]]]:
-    (report,) = extract([Reading("x", piece) for piece in cut(path)], out, BY, None)
+    spark = session(EngineChoice("sail"))
+    (report,) = extract([Reading("x", piece) for piece in cut(path)], out, BY, spark)
     rows = pq.read_table(out, partitioning="hive").to_pylist()
     return report, sorted(
         (row for row in rows if row["transport"] == "websocket"), key=lambda row: row["frame"]

@@ -155,11 +155,6 @@ def test_tables_are_not_written_over(capture, tmp_path):
     assert sorted(out.rglob("*")) == before
 
 
-def test_an_engine_for_no_tables(capture, tmp_path):
-    with pytest.raises(UserError, match="--engine sail: it makes tables, and --packets-only makes none"):
-        decode(capture, "--engine", "sail", "--out", tmp_path / "out")
-
-
 # --- several captures of one experiment -------------------------------------------------------------------
 
 

@@ -27,6 +27,7 @@ from scapy.utils import PcapWriter
 
 from forwarder.wire.name import from_uri
 from forwarder.wire.packet import make_data, make_interest
+from testbed.bench.runs.decode import write_capture
 from testbed.cli.main import MENDABLE, feednet
 from testbed.errors import UserError
 from testbed.scenario import reader as scenarios
@@ -43,10 +44,16 @@ FRAME = FRAME / UDP(sport=6363, dport=6363)
 
 
 def command(*arguments):
+    """Start the command line in a process group of its own."""
     environment = os.environ | {"PYTHONPATH": str(ROOT), "FEEDNET_CACHE": ""}
     program = [sys.executable, "-m", "testbed.cli", *map(str, arguments)]
     return subprocess.Popen(
-        program, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        program,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
     )
 
 
@@ -66,7 +73,7 @@ def pit_peaks(spark, captures, directory):
     """Return the most entries and bytes of each node that had any, by capture, as the batch analysis finds
     them; of its stages only these."""
     from analysis.decode.reader import Reading, ReadStatistics, plain, read_packets
-    from analysis.pit.windows.files import scan
+    from analysis.pit.windows.tables import write_pits
     from analysis.spark.engine import frame
     from analysis.tables.reassembly import reassemble
     from analysis.tables.schema import PACKETS
@@ -79,9 +86,8 @@ def pit_peaks(spark, captures, directory):
         for batch in read_packets(Reading(path.parent.name, piece, "interface"), ReadStatistics())
     ]
     none = spark.createDataFrame([], "layering string, interface string, time long")
-    packets = reassemble(frame(spark, pa.Table.from_batches(decoded), PACKETS.spark), none).toArrow()
-    pq.write_to_dataset(packets, directory / "packets", ["layering", "node"])
-    scan(directory / "packets", directory / "pit")
+    packets = reassemble(frame(spark, pa.Table.from_batches(decoded), PACKETS.spark), none)
+    write_pits(packets, directory / "pit")
     found = {}
     rows = pq.read_table(directory / "pit" / "pit_occupancy").to_pylist()
     for row in rows:
@@ -192,6 +198,58 @@ def test_an_interrupt_leaves_the_last_page(tmp_path):
     assert told(script)["headline"] == "Ended, watching was interrupted: 1 frame"
 
 
+@pytest.mark.spark
+@pytest.mark.slow
+def test_killed_and_started_again_it_tells_what_it_would_have_told(tmp_path):
+    """kill -9 of Python and Java, twice, while batches go on; nothing is counted twice or left out, and there
+    is no more to do for a third start when nothing was added."""
+    whole, path, checkpoint = tmp_path / "whole" / "c.pcapng", tmp_path / "c.pcapng", tmp_path / "checkpoint"
+    whole.parent.mkdir()
+    write_capture(whole, 8_000)
+    content = whole.read_bytes()
+    script, written = tmp_path / "c.pcapng.live.js", 0
+    arguments = ["watch", path, "--every", 0.1, "--checkpoint", checkpoint]
+
+    def shown():
+        state = told(script) if script.exists() else {"captures": [{"frames": 0}]}
+        return state["captures"][0]["frames"]
+
+    def grow(size):
+        nonlocal written
+        with path.open("ab") as file:
+            written += file.write(content[written : written + size])
+
+    for _ in range(2):
+        script.unlink(missing_ok=True)
+        process = command(*arguments)
+        give_up, seen = time.monotonic() + PATIENCE_S, {0}
+        grow(200_000)
+        try:
+            while len(seen) < 4:
+                assert process.poll() is None, process.stdout.read()
+                assert time.monotonic() < give_up
+                if shown() not in seen:
+                    seen.add(shown())
+                    grow(300_000)
+                time.sleep(0.05)
+            time.sleep(0.1)  # a batch has begun
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+        assert written < len(content)
+    grow(len(content))
+    again = []
+    for _ in range(2):
+        process = command(*arguments, "--idle", 3)
+        said, _ = process.communicate(timeout=PATIENCE_S)
+        assert process.returncode == 0, said
+        again.append(told(script)["captures"])
+    watch(whole, "--idle", 3)
+    expected = told(whole.parent / script.name)["captures"]
+    assert expected[0]["frames"] == 8_000
+    assert again == [expected, expected]
+
+
 def refused(*arguments):
     with pytest.raises(UserError) as error:
         watch(*arguments)
@@ -203,6 +261,9 @@ def test_what_cannot_be_watched_is_refused_at_once(tmp_path):
     b.mkdir()
     a.write_bytes(gzip.compress(b"x" * 100))
     assert refused(a) == f"{a}: compressed: it cannot be read while it grows"
+    assert refused("--master", "spark://127.0.0.1:1", b / "c.pcap").startswith(
+        "--master: a cluster needs --checkpoint"
+    )
     assert refused(b) == f"{b / 'scenario.json'}: missing: not the directory of a run"
     assert refused(a.with_name("c.pcap"), b) == f"{b}: a directory; watch one run, or captures"
     assert refused(b / "c.pcap", tmp_path / "c.pcapng").endswith("two captures would be c")
@@ -291,19 +352,6 @@ def test_the_server_outlives_the_report(tmp_path):
         raise KeyboardInterrupt
 
     serve_to_the_end(page, None, interrupted)  # ends as it should
-
-
-def test_the_last_page_waits_for_the_batch_that_is_being_added_up(tmp_path, monkeypatch):
-    lock, finished = Lock(), []
-    capture = SimpleNamespace(finish=lambda: finished.append(lock.locked()))
-    page = LivePage(
-        find_target([tmp_path / "a.pcap"]),
-        SimpleNamespace(lock=lock, captures={"a": capture}),
-        tmp_path / "x",
-    )
-    monkeypatch.setattr(page, "write_page", lambda: finished.append("page"))
-    page.end("no more has come")
-    assert finished == [True, "page"]
 
 
 def test_lags():

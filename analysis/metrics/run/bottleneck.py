@@ -11,7 +11,6 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import DoubleType, LongType, StringType, StructField, StructType
 
-from analysis.spark.parallel import by_group
 from analysis.tables.latency import ARCHIVED
 
 BUSY = 0.5
@@ -54,13 +53,12 @@ def flows(latencies: DataFrame) -> DataFrame:
     )
 
 
-def queue(packets: DataFrame, links: DataFrame, step_ns: int, *, here: bool = False) -> DataFrame:
+def queue(packets: DataFrame, links: DataFrame, step_ns: int) -> DataFrame:
     """Return the QUEUE of links, a sample each `step_ns` from the first frame to the end of the run.
 
     `packets` has the rows of analysis.packet_schema.PACKETS with layering; `links` has layering, interface
     (the sender's), ns_per_byte, max_queue_size (frames, null for no limit) and end_ns. A frame waits from its
-    handover until its last bit is sent; frames that find the queue full are dropped. `here` is
-    analysis.spark.parallel.by_group's.
+    handover until its last bit is sent; frames that find the queue full are dropped.
     """
     frames = packets.where(F.col("direction") == "out").join(F.broadcast(links), ["layering", "interface"])
     needed = frames.select(
@@ -84,7 +82,7 @@ def queue(packets: DataFrame, links: DataFrame, step_ns: int, *, here: bool = Fa
             }
         )
 
-    return by_group(needed, ("layering", "interface"), follow, QUEUE, here=here)
+    return needed.groupBy("layering", "interface").applyInArrow(follow, QUEUE)
 
 
 def _samples(

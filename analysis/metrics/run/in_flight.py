@@ -14,7 +14,7 @@ def in_flight(latencies: DataFrame, pit_steps: DataFrame, runs: DataFrame) -> Da
     """Return layering, items, lasted_ns, entries, bytes: the total time with `items` in flight, and the mean
     PIT state of all nodes over that time.
 
-    `pit_steps` is analysis.pit.windows.files.STEPS; `runs` has layering, start_ns, end_ns. An item is in
+    `pit_steps` is analysis.pit.windows.tables.STEPS; `runs` has layering, start_ns, end_ns. An item is in
     flight from its publication to its last delivery (analysis.tables.latency). Numbers of items are rounded
     down to STEPS even steps, if there are more.
     """

@@ -1,28 +1,24 @@
 """PIT state over time: each state weighted by its duration, means, and curves for plots.
 
 A mean over samples would differ, and could not be taken over all nodes, which are sampled at different times.
-Levels takes a node's states in windows of ascending times; scan reads them from Parquet of any size.
+Levels takes a node's states in windows of ascending times.
 """
 
-from collections import defaultdict
+import json
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
 
 from analysis.columns.values import ALL, HELD, SLICES
 from analysis.files import Rows
 from analysis.pit.entry import State
-from analysis.pit.windows.window import by_node
+from analysis.pit.windows.window import WINDOW
 from analysis.run.context import Span
-from analysis.spark.parallel import run_tasks
-from analysis.spark.parquet_windows import Group, files_in, in_windows, row_groups
 from captures.formats.records import Ints
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 SUMMARY = pa.schema(
     [
@@ -158,47 +154,43 @@ class Levels:
 
 
 def scan(
-    occupancy: Path,
+    occupancy: DataFrame,
     spans: Mapping[str, Span],
     of: Sequence[str],
     bins: int,
-    spark: "SparkSession | None",
     over: Mapping[str, Span] | None = None,
 ) -> dict[str, Rows]:
-    """Return rows of `summary`, `curves` and `heat` of analysis.tables.schema.PIT_OCCUPANCY in directories by
-    layering, in the order of runs and nodes: layering, node and Levels'; of heat, no ALL.
-
-    One task per run; memory is bounded by nodes and a window of states.
+    """Return rows of `summary`, `curves` and `heat` of analysis.tables.schema.PIT_OCCUPANCY, in the order of
+    runs and nodes: layering, node and Levels'; of heat, no ALL.
     """
-    occupancy = occupancy.resolve()  # tasks work in directories of their own
-    files: dict[str, list[Group]] = defaultdict(list)
-    for texts, path in files_in(occupancy):
-        files[texts.get("layering") or ""] += [group for group, _ in row_groups(path, {})]
-    runs = sorted(run for run in files if run in spans)
 
-    def follow(number: int) -> dict[str, Any]:
-        run = runs[number]
-        nodes: dict[str, Levels] = {}
-        for window in in_windows(files[run], ("time", "node", *State._fields)):
-            for node, rows in by_node(window):
-                if node not in nodes:
-                    nodes[node] = Levels(spans[run], of, bins, over=over[run] if over else None)
-                states = np.stack([rows[name].to_numpy() for name in State._fields], axis=1)
-                nodes[node].push(rows["time"].to_numpy(), states)
-        rows_of: dict[str, Any] = {"summary": [], "curves": [], "heat": []}
-        for node, levels in sorted(nodes.items()):
-            levels.finish()
-            where = {"layering": run, "node": node}
-            summary = levels.summary()
-            rows_of["summary"] += [where | summary] if summary else []
-            rows_of["curves"] += [where | row for row in levels.curve()]
-            rows_of["heat"] += [where | row for row in levels.heat()] if node != ALL else []
-        return rows_of
+    def levels_of(rows: pa.Table) -> pa.Table:
+        run, node = (rows[name][0].as_py() for name in _BY_NODE)
+        levels = Levels(spans[run], of, bins, over=over[run] if over else None)
+        rows = rows.sort_by("time")
+        states = np.stack([rows[name].to_numpy() for name in State._fields], axis=1)
+        times = rows["time"].to_numpy()
+        for begin in range(0, len(times), WINDOW):
+            levels.push(times[begin : begin + WINDOW], states[begin : begin + WINDOW])
+        levels.finish()
+        summary, heat = levels.summary(), levels.heat() if node != ALL else []
+        found = {"summary": [summary] if summary else [], "curves": levels.curve(), "heat": heat}
+        return pa.table({"layering": [run], "node": [node], "found": [json.dumps(found)]})
 
-    reports = run_tasks(spark, follow, len(runs))
-    return {
-        what: [row for report in reports for row in report[what]] for what in ("summary", "curves", "heat")
-    }
+    if not spans:
+        return {"summary": [], "curves": [], "heat": []}
+    known = occupancy.where(F.col("layering").isin(*spans))
+    found = known.groupBy(*_BY_NODE).applyInArrow(levels_of, "layering string, node string, found string")
+    nodes = found.toArrow().sort_by([(name, "ascending") for name in _BY_NODE]).to_pylist()
+    rows_of: dict[str, Rows] = {"summary": [], "curves": [], "heat": []}
+    for each in nodes:
+        where = {name: each[name] for name in _BY_NODE}
+        for what, rows in json.loads(each["found"]).items():
+            rows_of[what] += [where | row for row in rows]
+    return rows_of
+
+
+_BY_NODE = ("layering", "node")
 
 
 def with_idle(summary: Rows, nodes: Iterable[tuple[str, str]]) -> Rows:

@@ -8,14 +8,14 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
 from analysis.pit.entry import COUNTED, State
-from analysis.pit.windows.files import DELTAS
+from analysis.pit.windows.tables import DELTAS
 
 _KEY = ["layering", "node", "time"]
 _NODE = ("layering", "node")
 
 
 def samples(pit_steps: DataFrame, times: DataFrame, slack_ns: int = 0) -> DataFrame:
-    """Return the state of each node at given times, from analysis.pit.windows.files.STEPS.
+    """Return the state of each node at given times, from analysis.pit.windows.tables.STEPS.
 
     `times` has layering, node, time (ns). Added are entries, bytes, ranges, credit, satisfied and expired,
     and each with _low and _high: the least and the greatest within `slack_ns` of the time, for clocks and

@@ -6,15 +6,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from analysis.packet_schema import MESSAGES, NOTICES
+from analysis.packet_schema import FORK, MESSAGES, NOTICES
 from analysis.pit.entry import Message
 from analysis.pit.matching import CAN_BE_PREFIX, KEYS, keys_of, satisfied
-from analysis.pit.model import FORK, PitModel
+from analysis.pit.model import PitModel
 from analysis.pit.windows.vector import MOST_LIFETIME, MOST_ROWS, Rows
 from captures.formats.records import Flags, Ints
 
 COLUMNS = ("frame", *Message._fields)
 """The required columns of packets."""
+
+WINDOW = 1 << 19
+"""Rows of a window."""
 
 _TEXTS = ("interface", "direction", "kind", "name", "feed")
 _BYTES = ("evidence", "hello")
@@ -236,6 +239,14 @@ def messages(rows: pa.Table) -> list[Message]:
     return [Message(*values) for values in zip(*columns, strict=True)]
 
 
+def encoded(column: pa.ChunkedArray) -> pa.DictionaryArray:
+    """Return texts as a dictionary array without duplicates."""
+    whole = column.unify_dictionaries().combine_chunks()
+    if isinstance(whole, pa.ChunkedArray):  # no chunk
+        return pa.DictionaryArray.from_arrays(pa.array([], pa.int32()), pa.array([], pa.string()))
+    return whole
+
+
 def by_node(rows: pa.Table) -> Iterator[tuple[str, pa.Table]]:
     """Yield the rows of each node, in their order."""
     nodes = encoded(rows["node"])
@@ -245,14 +256,6 @@ def by_node(rows: pa.Table) -> Iterator[tuple[str, pa.Table]]:
     for low, high in zip(starts, [*starts[1:], len(order)], strict=True):
         own = rows if len(starts) == 1 else rows.take(pa.array(order[low:high]))
         yield nodes.dictionary[int(codes[order[low]])].as_py(), own
-
-
-def encoded(column: pa.ChunkedArray) -> pa.DictionaryArray:
-    """Return texts as a dictionary array without duplicates."""
-    whole = column.unify_dictionaries().combine_chunks()
-    if isinstance(whole, pa.ChunkedArray):  # no chunk
-        return pa.DictionaryArray.from_arrays(pa.array([], pa.int32()), pa.array([], pa.string()))
-    return whole
 
 
 def coded(table: pa.Table) -> pa.Table:

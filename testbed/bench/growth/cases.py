@@ -11,8 +11,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from analysis.packet_schema import DIGEST
 from analysis.pit.entry import Message as Seen
-from analysis.pit.matching import DIGEST
 from analysis.pit.model import PitModel
 from base.timers import Timers
 from base.units import SECOND

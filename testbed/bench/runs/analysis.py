@@ -5,28 +5,29 @@ repeated, answered by the application, by the cache or by another node's Data, a
 packets of all nodes are tiled to the requested number of rows: each copy is later, and has names of its own.
 From the same Parquet the occupancy of every PIT, and of all together, is computed
 
-- by feednet (analysis.pit.windows.files.scan) with Spark on two cores, in a running session;
-- by DuckDB, in the best SQL found for it, on all cores.
+- by feednet (analysis.pit.windows.tables.write_pits) with Spark and with Sail;
+- by DuckDB, in the best SQL found for it;
 
-feednet also computes the table of entries. Of the rules of analysis/pit/model.py the SQL has those that this
-traffic needs, without: Nacks, CanBePrefix, digests, persistent Interests, LLIs, HopLimit 0, loops, differing
-lifetimes, MustBeFresh, restarts and links, packets without a direction, Data sent to some of the requesters.
-Both results have to be equal, row by row.
+and the latency of Data between nodes, by both. feednet also computes the table of entries. Of the rules of
+analysis/pit/model.py the SQL has those that this traffic needs, without: Nacks, CanBePrefix, digests,
+persistent Interests, LLIs, HopLimit 0, loops, differing lifetimes, MustBeFresh, restarts and links, packets
+without a direction, Data sent to some of the requesters. Both results have to be equal, row by row.
 
 Then feednet processes these packets again with CanBePrefix in every Interest, and Data with one component
 more than requested: the PIT state is equal, and the time is compared with the plain case. And LLIs, in a
-tenth as many rows. Only ratios within one repetition count; shown are the median, the minimum and the
-maximum. Peak memory is that of a process that does all nodes one after the other, for a tenth of the rows and
-for all.
+tenth as many rows. Last, all of it from the capture of the emulated tree: by feednet, and by tshark with
+feednet's dissector, whose fields DuckDB reads; tshark has no lengths of names, so entries alone are compared.
+
+Each is a process of its own, and the figure its processor time with that of its children, including the start
+of an engine. Only ratios within one repetition count; shown are the median, the minimum and the maximum.
 """
 
 import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import click
@@ -34,22 +35,31 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812
 
-from analysis.pit.windows.files import scan
+from analysis.packet_schema import MESSAGES
+from analysis.pit.windows.tables import write_pits
 from analysis.run.manifest import Run
-from analysis.spark.batch_source import readings
-from analysis.spark.parquet import BY
-from analysis.spark.session import spark_session
+from analysis.spark.batch_reader import readings
+from analysis.spark.engine import EngineChoice, session
+from analysis.spark.parquet import BY, read_packets, settle
 from analysis.spark.to_parquet import extract
-from testbed.bench.figures import Measured, Row, Series, figure
-from testbed.bench.program import command, report, run
+from analysis.tables.feed_progress import captured_latency
+from analysis.tables.schema import PACKETS
+from captures.dissectors import WIRESHARK_PLUGIN
+from testbed.bench.figures import Measured, Row, Series
+from testbed.bench.program import command, processor_s_of, report, run
 from testbed.experiment import run as running
 from testbed.experiment.platform import EMULATED
 from testbed.scenario import workload
 from testbed.scenario.reader import load
 
-BAR = 1.5
+BAR = 3
 """Maximum ratio to DuckDB's time."""
+
+RAW_BAR = 5
+"""Minimum ratio of tshark and DuckDB to feednet, from a capture."""
 
 PREFIX_BAR = 3
 """Maximum ratio of Interests with CanBePrefix to the plain case."""
@@ -63,7 +73,7 @@ COPY (
 WITH packets AS (
   SELECT node, hash(name) AS name, name_length, interface, direction = 'in' AS comes,
     kind = 'interest' AS asks, time, frame, CASE WHEN kind = 'interest' THEN time + lifetime_ns END AS expiry
-  FROM read_parquet('{packets}/*/*/*/*.parquet', hive_partitioning = true) WHERE kind IN ('interest', 'data')
+  FROM {packets} WHERE kind IN ('interest', 'data')
 ), marked AS (
   SELECT *, CASE
       WHEN time < max(expiry) OVER (earlier ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
@@ -106,23 +116,61 @@ FROM every WINDOW so_far AS (PARTITION BY node ORDER BY time ROWS UNBOUNDED PREC
 ) TO '{out}' (FORMAT parquet)
 """
 
+LATENCY_SQL = """
+COPY (
+WITH at_node AS (
+  SELECT name, node, min(time) FILTER (direction = 'out') AS departed,
+    min(time) FILTER (direction = 'in') AS delivered
+  FROM {packets} WHERE kind = 'data' AND direction IS NOT NULL GROUP BY ALL
+), first AS (
+  SELECT *, min(CASE WHEN departed IS NOT NULL THEN {{time: departed, node: node}} END)
+    OVER (PARTITION BY name) AS first
+  FROM at_node
+)
+SELECT node, name, delivered, delivered - first.time AS latency_ns
+FROM first WHERE delivered IS NOT NULL AND node <> first.node
+) TO '{out}' (FORMAT parquet)
+"""
+
+TABLE = "read_parquet('{path}/*/*/*/*.parquet', hive_partitioning = true)"
+FIELDS = """(
+  SELECT split_part(interface, '-eth', 1) AS node, interface, lower(kind) AS kind, name, number AS frame,
+    length(name) AS name_length, CASE WHEN direction LIKE '%1' THEN 'in' ELSE 'out' END AS direction,
+    1000000000 * split_part(time, '.', 1)::BIGINT + split_part(time, '.', 2)::BIGINT AS time,
+    1000000 * coalesce(lifetime, 4000) AS lifetime_ns
+  FROM read_csv('{path}', delim = '\t', header = false, columns = {{number: 'BIGINT', time: 'VARCHAR',
+    interface: 'VARCHAR', direction: 'VARCHAR', kind: 'VARCHAR', name: 'VARCHAR', lifetime: 'BIGINT'}})
+)"""
+"""Packets in Parquet, and as fields of tshark's."""
+
+_FIELDS = ("frame.number", "frame.time_epoch", "frame.interface_name", "frame.packet_flags_direction")
+_NDN_FIELDS = ("ndn.type", "ndn.name", "ndn.lifetime")
+
+_COLUMNS = {"pit_occupancy": "node, time, entries, bytes", "latency": "node, name, delivered, latency_ns"}
 _DIFFERENCE = """
-WITH ours AS (SELECT node, time, entries, bytes FROM read_parquet('{ours}')),
-theirs AS (SELECT * FROM read_parquet('{theirs}'))
+WITH ours AS (SELECT {columns} FROM read_parquet('{ours}')),
+theirs AS (SELECT {columns} FROM read_parquet('{theirs}'))
 SELECT count(*) FROM (
   (FROM ours EXCEPT ALL FROM theirs) UNION ALL (FROM theirs EXCEPT ALL FROM ours)
 )
 """
+_ENTRIES = """(
+  SELECT node, time, entries FROM read_parquet('{}')
+  QUALIFY entries IS DISTINCT FROM lag(entries) OVER (PARTITION BY node ORDER BY time)
+)"""
+_OF_ENTRIES = _DIFFERENCE.replace("{columns}", "node, time, entries")
+for _side in ("ours", "theirs"):
+    _OF_ENTRIES = _OF_ENTRIES.replace(f"read_parquet('{{{_side}}}')", _ENTRIES.format(f"{{{_side}}}"))
 
 
-def make_packets(layering: str, rows: int, scratch: Path) -> tuple[Path, int]:
+def make_packets(layering: str, rows: int, scratch: Path, spark: SparkSession) -> tuple[Path, int]:
     """Write at least `rows` rows of packets, by run, node and interface; return path and number."""
     lossy = {"topology.link.loss_percent": 2.0, "topology.link.jitter_ms": 1.0}
     scenario = load("fanout", layerings=(layering,), items=ITEMS, changes=lossy)
     running.run(scenario, workload.load(scenario), EMULATED, scratch / layering)
     run = Run(scratch / layering)
     decoded = scratch / f"{layering}-decoded"
-    extract(readings({layering: str(run.capture(layering))}, 1), decoded, BY, None)
+    extract(readings({layering: str(run.capture(layering))}, 1), decoded, BY, spark)
     tables = {}
     for path in sorted(decoded.rglob("*.parquet")):
         tables[path.parent.relative_to(decoded)] = pq.read_table(path, partitioning=None)
@@ -184,33 +232,58 @@ def ask_for_prefixes(packets: Path, out: Path) -> Path:
     return out
 
 
-def by_duckdb(packets: Path, out: Path) -> float:
-    """Return DuckDB's seconds, including its start."""
-    before = time.perf_counter()
-    duckdb.connect().execute(SQL.format(packets=packets, out=out))
-    return time.perf_counter() - before
+def by_duckdb(packets: str, out: Path) -> None:
+    """Write the tables of PITs and latency of packets, TABLE or FIELDS, by DuckDB."""
+    connection = duckdb.connect()
+    out.mkdir(exist_ok=True)
+    connection.execute(SQL.format(packets=packets, out=out / "pit_occupancy"))
+    connection.execute(LATENCY_SQL.format(packets=packets, out=out / "latency"))
 
 
-_MEASURED = """
-import resource, sys
-from pathlib import Path
-from analysis.pit.windows.files import scan
-scan(Path(sys.argv[1]), Path(sys.argv[2]))
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10)
-"""
+def by_tshark(capture: Path, out: Path) -> None:
+    """Write the same tables of a capture, by tshark and DuckDB."""
+    fields = out.with_suffix(".tsv")
+    words = ["tshark", "-n", "-X", f"lua_script:{WIRESHARK_PLUGIN}", "-r", str(capture), "-T", "fields"]
+    words += ["-Y", "ndn", "-E", "occurrence=f", *(f"-e{name}" for name in (*_FIELDS, *_NDN_FIELDS))]
+    with fields.open("wb") as file:
+        subprocess.run(words, stdout=file, stderr=subprocess.DEVNULL, check=True)
+    by_duckdb(FIELDS.format(path=fields), out)
 
 
-def peak_memory(packets: Path, out: Path) -> int:
-    """Return the peak memory, MB, of the work in a process of its own."""
-    words = [sys.executable, "-c", _MEASURED, str(packets), str(out)]
-    return int(subprocess.run(words, capture_output=True, text=True, check=True).stdout)
+def by_feednet(packets: Path, out: Path, engine: str) -> None:
+    """Write the same tables of Parquet, and the table of entries."""
+    spark = session(EngineChoice("sail" if engine == "sail" else "spark"))
+    table = read_packets(spark, packets, PACKETS.spark)
+    write_pits(table, out)
+    settle(captured_latency(table.where(F.col("kind").isin(*MESSAGES))), out / "latency")
+    if engine == "spark":
+        spark.stop()
 
 
-def count_differences(ours: Path, theirs: Path) -> int:
-    """Return the number of rows in only one of the two results."""
-    query = _DIFFERENCE.format(ours=f"{ours}/pit_occupancy/*/*.parquet", theirs=theirs)
-    row = duckdb.connect().execute(query).fetchone()
-    return int(row[0]) if row else -1
+def from_capture(capture: Path, out: Path, engine: str) -> None:
+    """Write the same tables of a capture."""
+    spark = session(EngineChoice("sail" if engine == "sail" else "spark"))
+    extract(readings({"raw": str(capture)}, 2), out / "packets", BY, spark)
+    by_feednet(out / "packets", out, engine)
+
+
+def count_differences(ours: Path, theirs: Path, name: str) -> int:
+    """Return the number of rows in only one of two results; of those from a capture, entries count."""
+    count = 0
+    for table, columns in _COLUMNS.items():
+        query = _OF_ENTRIES if name == "raw" and table == "pit_occupancy" else _DIFFERENCE
+        paths = {"ours": f"{ours}/{table}/*/*.parquet", "theirs": theirs / table}
+        row = duckdb.connect().execute(query.format(columns=columns, **paths)).fetchone()
+        count += int(row[0]) if row else 1
+    return count
+
+
+def measured(function: Callable[..., None], *arguments: Path | str) -> float:
+    """Return the processor time, s, of a function of this module in a process of its own."""
+    given = ", ".join(f"Path({str(each)!r})" if isinstance(each, Path) else repr(each) for each in arguments)
+    module = "testbed.bench.runs.analysis"
+    program = f"from pathlib import Path; from {module} import {function.__name__} as do; do({given})"
+    return processor_s_of([sys.executable, "-c", program])
 
 
 @command
@@ -221,48 +294,42 @@ def bench(packets: int, repetitions: int, as_json: bool) -> None:
     took: Measured = defaultdict(Series)
     with tempfile.TemporaryDirectory() as place:
         scratch = Path(place)
-        classic, count = make_packets("poll", packets, scratch)
-        (scratch / "few").mkdir()
-        few, _ = make_packets("poll", count // 10, scratch / "few")
+        spark = session(EngineChoice("sail"))
+        classic, count = make_packets("poll", packets, scratch, spark)
         prefixes = ask_for_prefixes(classic, scratch / "prefixes")
-        llis, lli_rows = make_packets("lli", packets // 10, scratch)
-        memory = [peak_memory(source, scratch / "measured") for source in (few, classic)]
-        before = time.perf_counter()
-        spark = spark_session("local[2]")
-        spark.range(2).mapInArrow(lambda batches: batches, "id long").count()
-        start = time.perf_counter() - before
-        ours, theirs = scratch / "ours", scratch / "theirs.parquet"
+        llis, lli_rows = make_packets("lli", packets // 10, scratch, spark)
+        capture = Run(scratch / "poll").capture("poll")
+        ours, theirs = scratch / "ours", scratch / "theirs"
+        table = TABLE.format(path=classic)
         for _ in range(repetitions):
-            for name, source, session in (
-                ("spark", classic, spark),
-                ("prefixes", prefixes, spark),
-                ("alone", classic, None),
-                ("lli", llis, spark),
+            for name, function, *arguments in (
+                ("duckdb", by_duckdb, table, theirs),
+                ("spark", by_feednet, classic, ours, "spark"),
+                ("sail", by_feednet, classic, ours, "sail"),
+                ("prefixes", by_feednet, prefixes, ours, "spark"),
+                ("lli", by_feednet, llis, ours, "spark"),
+                ("tshark", by_tshark, capture, theirs),
+                ("raw", from_capture, capture, ours, "sail"),
             ):
-                shutil.rmtree(ours, ignore_errors=True)
-                before = time.perf_counter()
-                scan(source, ours, session)
-                took[name].add(time.perf_counter() - before)
-                if name == "spark":
-                    took["duckdb"].add(by_duckdb(classic, theirs))
-                if name in ("spark", "prefixes") and (differing := count_differences(ours, theirs)):
-                    raise click.ClickException(f"{name}: {differing} rows of the two results differ")
-        spark.stop()
-    ratios, over_plain = took["spark"].over(took["duckdb"]), took["prefixes"].over(took["spark"])
+                shutil.rmtree(theirs if theirs in arguments else ours, ignore_errors=True)
+                took[name].add(measured(function, *arguments))
+                if name in ("spark", "sail", "raw") and (lacks := count_differences(ours, theirs, name)):
+                    raise click.ClickException(f"{name}: {lacks} rows of the two results differ")
     equal = "results are equal"
     rows = [
-        Row("feednet with Spark, two cores", took["spark"], "s"),
-        Row("DuckDB, all cores", took["duckdb"], "s"),
-        Row("feednet over DuckDB", ratios, "", BAR, True, equal),
-        Row("feednet with Spark, CanBePrefix", took["prefixes"], "s"),
-        Row("CanBePrefix over plain", over_plain, "", PREFIX_BAR, True, equal),
-        Row("feednet in this process, one core", took["alone"], "s"),
-        Row("LLIs, feednet with Spark, two cores", took["lli"], "s", note=f"{lli_rows:,} rows"),
-        figure("peak memory", memory[1], "MB"),
-        figure("peak memory, a tenth of the rows", memory[0], "MB"),
-        figure("start of Spark", start, "s"),
+        Row("feednet with Spark", took["spark"], "s"),
+        Row("feednet with Sail", took["sail"], "s"),
+        Row("DuckDB", took["duckdb"], "s"),
+        Row("Spark over DuckDB", took["spark"].over(took["duckdb"]), "", BAR, True, equal),
+        Row("Sail over DuckDB", took["sail"].over(took["duckdb"]), "", BAR, True, equal),
+        Row("CanBePrefix over plain", took["prefixes"].over(took["spark"]), "", PREFIX_BAR, True),
+        Row("LLIs, feednet with Spark", took["lli"], "s", note=f"{lli_rows:,} rows"),
+        Row("from a capture: feednet with Sail", took["raw"], "s"),
+        Row("from a capture: tshark and DuckDB", took["tshark"], "s"),
+        Row("tshark and DuckDB over feednet", took["tshark"].over(took["raw"]), "", RAW_BAR, note=equal),
     ]
-    report(f"{count:,} rows of classic traffic", rows, as_json, rows_of_lli=lli_rows, rows_of_packets=count)
+    title = f"{count:,} rows of classic traffic, processor time"
+    report(title, rows, as_json, rows_of_lli=lli_rows, rows_of_packets=count)
 
 
 if __name__ == "__main__":

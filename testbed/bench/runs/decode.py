@@ -18,11 +18,11 @@ import tempfile
 import time
 from collections import defaultdict
 from pathlib import Path
+from typing import BinaryIO
 
 import click
 
 from analysis.decode.reader import Reading, ReadStatistics, read_packets
-from analysis.spark.batch_source import read_captures
 from analysis.spark.parquet import BY
 from analysis.spark.session import spark_session
 from analysis.spark.to_parquet import extract
@@ -53,30 +53,39 @@ _FIELDS = (
 )
 _MACS = bytes.fromhex("02000000000a"), bytes.fromhex("02000000000b")
 _ENDS = ("10.0.0.1", "10.0.0.2")
+_FEED = from_uri("/ssb/logs") + component(8, bytes(range(32)))
 
 
 def write_capture(path: Path, packets: int) -> None:
     """Write a capture of `packets` frames, rounded up to exchanges of four."""
-    feed = from_uri("/ssb/logs") + component(8, bytes(range(32)))
     with path.open("wb", buffering=1 << 20) as file:
-        names = ("a-eth0", "b-eth0")
-        writer = Writer(file, [Interface(name) for name in names], application="feednet bench")
+        writer = begin_capture(file)
         for number in range(-(-packets // 4)):
-            name = item_name(feed, number + 1)
-            interest = make_interest(name, nonce=number, lifetime_ms=4000, hop_limit=32)
-            data = make_data(name, ssb_content(bytes(500 + number % 200)), freshness_ms=1000)
-            if number % 2:
-                data = make_lp(data, tip=number + 1, limit=number + 65)
-            request = udp_frame(*_MACS, *_ENDS, 6363, 6363, interest, number)
-            answer = udp_frame(*_MACS[::-1], *_ENDS[::-1], 6363, 6363, data, number)
-            ways = (
-                (0, request, Direction.OUT),
-                (1, request, Direction.IN),
-                (1, answer, Direction.OUT),
-                (0, answer, Direction.IN),
-            )
-            for step, (end, frame, way) in enumerate(ways):
-                writer.write(end, number * 1_000_000 + step * 1000, frame, way)
+            write_exchange(writer, number, number * 1_000_000)
+
+
+def begin_capture(file: BinaryIO) -> Writer:
+    """Begin a capture of both ends of a link."""
+    return Writer(file, [Interface(name) for name in ("a-eth0", "b-eth0")], application="feednet bench")
+
+
+def write_exchange(writer: Writer, number: int, time_ns: int) -> None:
+    """Write an Interest and its Data, each as sent and as received, from a time on."""
+    name = item_name(_FEED, number + 1)
+    interest = make_interest(name, nonce=number, lifetime_ms=4000, hop_limit=32)
+    data = make_data(name, ssb_content(bytes(500 + number % 200)), freshness_ms=1000)
+    if number % 2:
+        data = make_lp(data, tip=number + 1, limit=number + 65)
+    request = udp_frame(*_MACS, *_ENDS, 6363, 6363, interest, number)
+    answer = udp_frame(*_MACS[::-1], *_ENDS[::-1], 6363, 6363, data, number)
+    ways = (
+        (0, request, Direction.OUT),
+        (1, request, Direction.IN),
+        (1, answer, Direction.OUT),
+        (0, answer, Direction.IN),
+    )
+    for step, (end, frame, way) in enumerate(ways):
+        writer.write(end, time_ns + step * 1000, frame, way)
 
 
 def alone(path: Path) -> float:
@@ -133,11 +142,6 @@ def bench(packets: int, repetitions: int, as_json: bool) -> None:
             extract([Reading("bench", piece) for piece in cut(path)], out, BY, spark)
             return time.perf_counter() - before
 
-        def through_spark(path: Path) -> float:
-            before = time.perf_counter()
-            read_captures(spark, {"bench": path}).write.mode("overwrite").parquet(str(out))
-            return time.perf_counter() - before
-
         with_spark(few)
         alone(part)
         for _ in range(repetitions):
@@ -146,7 +150,6 @@ def bench(packets: int, repetitions: int, as_json: bool) -> None:
                 ("scapy", by_scapy, few),
                 ("alone", alone, whole),
                 ("spark", with_spark, whole),
-                ("through", through_spark, whole),
             ):
                 if name != "tshark" or shutil.which("tshark"):
                     rates[name].add(sizes[path] / way(path))
@@ -154,7 +157,6 @@ def bench(packets: int, repetitions: int, as_json: bool) -> None:
     rows = [
         Row("decoder alone, a CPU second", rates["alone"], "packets/s", DECODER_BAR),
         Row("Spark, two cores, to Parquet", rates["spark"], "packets/s"),
-        Row("  through the DataSource and Spark's own writer", rates["through"], "packets/s"),
     ]
     for name, what, least in (
         ("tshark", "tshark, fields up to", TSHARK_BAR),

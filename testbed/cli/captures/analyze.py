@@ -38,7 +38,7 @@ _CAPTURE = re.compile(r"\.(pcap|pcapng|cap|dump|ntar)\d*(\.(gz|zst|zstd|bz2|xz|l
 )
 @click.option("--master", help="Spark master; default: all cores of this machine.")
 @engine_option
-@click.option("--packets-only", is_flag=True, help="Decode only, small captures without Spark.")
+@click.option("--packets-only", is_flag=True, help="Decode only.")
 @click.option(
     "--node",
     "rule",
@@ -94,8 +94,6 @@ def analyze(
     from captures.layers.layers import Ports
 
     assert get_args(NodeRule) == _RULES
-    if packets_only and engine != "auto":
-        raise UserError(f"--engine {engine}: it makes tables, and --packets-only makes none; leave one out")
     files = _captures(captures)
     place = out.resolve()
     _utf_8(place)

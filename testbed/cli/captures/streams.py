@@ -102,6 +102,7 @@ def _segment(row: "Dissected") -> Row | None:
         tcp_ack=tcp.ack,
         tcp_flags=numbers.flags,
         payload=bytes(tcp.payload)[:length],
+        capture="",
     )
 
 

@@ -32,6 +32,11 @@ from testbed.watch.target import Target, find_target
 @click.option(
     "--port", type=click.IntRange(0, 65535), help="Serve the page on this port of 127.0.0.1; 0: any."
 )
+@click.option(
+    "--checkpoint",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Directory to go on from after an end of any kind; default none.",
+)
 @click.option("--idle", type=Number(0.1, 86_400), help="End after so many seconds without growth.")
 def watch(
     targets: tuple[Path, ...],
@@ -39,6 +44,7 @@ def watch(
     every: float,
     page: Path | None,
     port: int | None,
+    checkpoint: Path | None,
     idle: float | None,
 ) -> None:
     """Show what is going on while captures are being written: a page that follows them.
@@ -50,17 +56,25 @@ def watch(
     target = find_target(targets)
     page = page or target.path.with_name(target.path.name + ".live.html")
     try:
-        _watch(target, master, every, page, port, idle)
+        _watch(target, master, every, page, port, checkpoint, idle)
     except OSError as error:
         raise UserError(f"{error.filename or page}: {error.strerror}") from error
 
 
 def _watch(
-    target: Target, master: str | None, every: float, path: Path, port: int | None, idle: float | None
+    target: Target,
+    master: str | None,
+    every: float,
+    path: Path,
+    port: int | None,
+    checkpoint: Path | None,
+    idle: float | None,
 ) -> None:
     from analysis.live.query import LiveQuery, warm_up
     from analysis.spark.session import spark_session
 
+    if checkpoint is None and not (master or "local").startswith("local"):
+        raise UserError("--master: a cluster needs --checkpoint, a directory that its machines share")
     if idle is not None:  # Spark may take longer to start
         _await(target, idle)
     target.check()
@@ -79,7 +93,7 @@ def _watch(
         while not (is_begun or target.begin()):
             status(f"waiting for {target.run} to begin")
             time.sleep(LOOK_S)
-        query = LiveQuery(spark, target.captures, target.breaks, target.rule, every)
+        query = LiveQuery(spark, target.captures, target.breaks, target.rule, every, checkpoint)
         page = LivePage(target, query, path, is_served=port is not None)
         try:
             page.write_page()

@@ -5,6 +5,7 @@ record or a block; the bytes after a frame's headers are the packet. A rebuilt u
 that damage to a packet is not masked by damage around it; byte-wise mutations damage the file itself.
 """
 
+import json
 import os
 import struct
 import tempfile
@@ -15,13 +16,14 @@ from itertools import chain
 from pathlib import Path
 from random import Random
 
-import pyarrow.parquet as pq
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from analysis.decode.batch import DECODED
-from analysis.decode.reader import NO_TIME, Reading, ReadStatistics, plain, read_packets
+from analysis.decode.reader import NO_TIME, READABLE, Reading, ReadStatistics, plain, read_packets
 from analysis.decode.reference import decode_frame, decode_payload
-from analysis.spark.parquet import BY
-from analysis.spark.to_parquet import Report, extract
+from analysis.decode.streams import PACKETS_TABLE, read_streams
+from analysis.spark.batch_reader import FINDINGS, CaptureReader
 from captures.formats.files import cut, read_piece
 from captures.formats.pcapng import CaptureError
 from captures.formats.records import pcap_order
@@ -39,7 +41,7 @@ _ENDS = bytes(6), bytes(6), "10.0.0.1", "10.0.0.2"
 
 
 def check(data: bytes) -> None:
-    """Decode a capture in every way without Spark, and write its table; raise Finding."""
+    """Decode a capture in every way without Spark; raise Finding."""
     decode_payload.cache_clear()  # so that an input's result is independent of earlier ones
     with tempfile.TemporaryDirectory(dir=_memory()) as name:
         place = Path(name)
@@ -51,9 +53,8 @@ def check(data: bytes) -> None:
             return  # refused in one line
         readings = [Reading("run", piece) for piece in pieces]
         decoded = [row for reading in readings for row in _both_decoders(reading)]
-        [report] = extract(readings, place / "packets", BY, None) if readings else [None]
-        if report is not None:
-            _check_counts(report, decoded, place / "packets")
+        if readings:
+            _check_tables(readings, decoded)
 
 
 def _memory() -> str | None:
@@ -64,8 +65,11 @@ def _memory() -> str | None:
 def _both_decoders(reading: Reading) -> Iterator[dict[str, object]]:
     """Yield the rows of a piece from the window decoder; the reference decoder must agree."""
     found = ReadStatistics()
-    batches = [plain(batch) for batch in read_packets(reading, found)]
-    rows = [row for batch in batches for row in batch.to_pylist()]
+    batches = list(read_packets(reading, found))
+    dictionaries = [each.dictionary for batch in batches for each in batch if hasattr(each, "dictionary")]
+    # Arrow cannot unify such dictionaries.
+    expect("no null among the texts", holds=not any(each.null_count for each in dictionaries))
+    rows = [row for batch in batches for row in plain(batch).to_pylist()]
     frames = list(_frames(reading))
     expect("a row a frame", holds=len(rows) == len(frames))
     for row, (frame, original, link_type) in zip(rows, frames, strict=True):
@@ -87,19 +91,25 @@ def _frames(reading: Reading) -> Iterator[tuple[bytes, int, int]]:
             yield window.data[at : at + captured].tobytes(), original, interfaces[source].link_type
 
 
-def _check_counts(report: Report, decoded: list[dict[str, object]], packets: Path) -> None:
-    files = packets.rglob("*.parquet")
-    written = list(chain.from_iterable(pq.read_table(path, partitioning=None).to_pylist() for path in files))
-    kinds = Counter(row["kind"] for row in written)
-    problems = Counter(row["problem"] for row in written if row["problem"] is not None)
-    expect("every frame is counted", holds=report.frames == len(decoded))
-    of_frames = Counter(row["kind"] for row in decoded)
-    of_streams = Counter(kinds)
-    of_streams.subtract(of_frames)
-    expect("every frame is written", holds=min(of_streams.values(), default=0) >= 0)
-    expect("kinds add up", holds=kinds == Counter(report.kinds))
-    expect("problems add up", holds=problems == Counter(report.problems))
-    malformed = sum(1 for row in written if row["kind"] == "malformed" and not row["problem"])
+def _check_tables(readings: list[Reading], decoded: list[dict[str, object]]) -> None:
+    """Read pieces as Spark's tasks do, reassemble streams, and compare with what was found."""
+    reader = CaptureReader(readings, READABLE.names, "findings")
+    batches = chain.from_iterable(map(reader.read, reader.partitions()))
+    rows = pa.Table.from_batches(batches, READABLE)
+    is_told = pc.equal(rows["kind"], FINDINGS)
+    found = [*map(json.loads, rows.filter(is_told)["problem"].to_pylist())]
+    frames = rows.filter(pc.invert(is_told))
+    streams = read_streams(frames.filter(frames["tcp_seq"].is_valid()), {})
+    for what, column in (("kinds", "kind"), ("problems", "problem")):
+        counted = Counter(frames[column].drop_null().to_pylist())
+        said = sum((Counter(each[what]) for each in found), Counter[str]())
+        expect(f"{what} add up", holds=counted == said)
+    expect("every frame is a row", holds=len(frames) == len(decoded))
+    of_streams = streams.filter(pc.equal(streams["table"], PACKETS_TABLE)).to_pylist()
+    counts = streams.filter(pc.equal(streams["what"], "kinds"))
+    kinds = dict(zip(counts["label"].to_pylist(), counts["number"].to_pylist(), strict=True))
+    expect("packets of streams add up", holds=Counter(row["kind"] for row in of_streams) == Counter(kinds))
+    malformed = sum(1 for row in [*decoded, *of_streams] if row["kind"] == "malformed" and not row["problem"])
     expect("what is malformed says why", holds=not malformed)
 
 

@@ -1,91 +1,30 @@
-"""A Spark streaming source for growing captures: one row per frame, decoded exactly once.
-
-    packets = follow_captures(spark, {"trace": ["trace.pcapng"]})
-    packets.writeStream.format("parquet").option("checkpointLocation", ...).start(...)
+"""Reads growing captures for Spark's streams: one row per frame, decoded exactly once.
 
 The offset of a stream is, for each capture, the end of its last whole record
 (captures.formats.growing.Position), never the file's size. A batch lies between two offsets, is cut into
-pieces like the batch source's, and decoded by the same code (analysis.spark.batch_source); so a stream gives
-the batch source's rows at any polling times, and resumes after its checkpoint.
-
-TCP streams yield segments, as in analysis.spark.batch_source.
+pieces like a batch source's, and decoded by the same code; so a stream gives the batch source's rows at any
+polling times, and resumes after its checkpoint. TCP streams yield segments.
 """
 
-import json
-import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
-from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
     ReadMaxBytes,
     SupportsTriggerAvailableNow,
 )
-from pyspark.sql.types import StructType
 
-from analysis.decode.reader import NodeRule, Reading, ReadStatistics, plain, read_packets, strictly
+from analysis.decode.reader import Reading, ReadStatistics, plain, read_packets, strictly
 from analysis.packet_schema import PACKETS
 from captures.formats.files import Piece
 from captures.formats.growing import START, GrowingCapture, Position, open_any
 
 Offset = dict[str, dict[str, int]]
 """The fields of a Position by the capture's name."""
-
-
-def follow_captures(
-    spark: SparkSession,
-    captures: Mapping[str, Sequence[str]],
-    rule: NodeRule = "auto",
-    most_bytes: int | None = None,
-    every: float = 0,
-) -> DataFrame:
-    """Return the stream of the packets of growing captures, with the columns of PACKETS.
-
-    `captures` maps a name to the present and future paths of a capture, in order. A batch has about
-    `most_bytes`, or all available; the next one is planned no sooner than `every` seconds later, unless more
-    was waiting. (A trigger's own interval would ignore a backlog.) Damage, and a capture that shrinks or is
-    replaced, ends the query with a CaptureError.
-    """
-    spark.dataSource.register(GrowingSource)
-    reader = spark.readStream.format("ndn-growing-capture").option("node", rule)
-    if most_bytes is not None:
-        reader = reader.option("most_bytes", most_bytes)
-    if every:
-        reader = reader.option("every", every)
-    # Readers of a piece may have another working directory.
-    places = {name: [os.path.abspath(path) for path in paths] for name, paths in captures.items()}
-    return reader.option("captures", json.dumps(places)).load()
-
-
-class GrowingSource(DataSource):
-    """`spark.readStream.format("ndn-growing-capture")`: option `captures`, a JSON object of lists of paths by
-    name; `most_bytes` per batch, default unlimited; `every`, seconds between batches, default 0; `node`, an
-    analysis.decode.reader.NodeRule.
-    """
-
-    @classmethod
-    def name(cls) -> str:
-        """Return the name of the format."""
-        return "ndn-growing-capture"
-
-    def schema(self) -> StructType:
-        """Return PACKETS."""
-        return from_arrow_schema(PACKETS)
-
-    def streamReader(self, schema: StructType) -> "GrowingReader":  # noqa: N802 (Spark's name)
-        """Return a reader of the captures."""
-        most = self.options.get("most_bytes")
-        return GrowingReader(
-            json.loads(self.options["captures"]),
-            self.options.get("node", "auto"),
-            int(most) if most else None,
-            float(self.options.get("every", "0")),
-        )
 
 
 class GrowingPiece(InputPartition):
@@ -99,17 +38,19 @@ class GrowingPiece(InputPartition):
 
 
 class GrowingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reports the growth of captures, cuts the new bytes, and decodes the pieces."""
+    """Reports the growth of captures, cuts the new bytes, and decodes some columns of the pieces."""
 
     def __init__(
         self,
         captures: Mapping[str, Sequence[str]],
+        names: Sequence[str] = tuple(PACKETS.names),
         rule: Any = "auto",
         most_bytes: int | None = None,
         every: float = 0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._captures = captures
+        self._names = names
         self._rule = rule
         self._most = most_bytes
         self._every = every
@@ -182,7 +123,7 @@ class GrowingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             reading = Reading(partition.name, partition.piece._replace(path=path), self._rule)
             findings = ReadStatistics()
             try:
-                for batch in read_packets(reading, findings):
+                for batch in read_packets(reading, findings, self._names):
                     yield plain(batch)
             except FileNotFoundError:
                 if path == partition.paths[-1]:
