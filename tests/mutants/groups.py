@@ -25,9 +25,8 @@ def _anybody_excludes(original: Any) -> Any:
     )
 
 
-def _unbound(original: Any, key: bytes, context: envelope.Context, *labels: str) -> bytes:
-    nowhere = envelope.Context(context.feed, bytes(34))
-    return original(key, nowhere, *labels)
+def _unbound(original: Any, context: envelope.Context, *labels: str) -> bytes:
+    return original(envelope.Context(context.feed, bytes(34)), *labels)
 
 
 def _only_from_now(original: Any, self: Groups, root: str) -> Any:
@@ -64,6 +63,6 @@ MUTANTS: Mutants = {
         ),
     ),
     "what came before a key is not opened with it": (instead(Groups, "_begin", _only_from_now),),
-    "an envelope opens behind any message": (instead(envelope, "derive", _unbound),),
+    "an envelope opens behind any message": (instead(envelope, "_use", _unbound),),
 }
 """Bugs by name."""

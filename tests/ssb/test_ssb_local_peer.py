@@ -329,7 +329,7 @@ def test_members_of_a_group_replicate_each_other_as_long_as_they_are_members(tmp
             for name, account in world.accounts.items()
             if (groups := account.groups).every()
         }
-        assert logs == dict.fromkeys(("ann", "ben", "cyn"), {"None", "from ann", "from cyn"})
+        assert logs == {name: {"None", "from ann", "from cyn"} for name in ("ann", "ben", "cyn")}
         assert world.tip("ben", "dan") == 0
         world.do("ben", "groups", "remove", arguments=[group, [world.id("cyn")]])
         assert world.do("ben", "status")["replicated"] == 2
