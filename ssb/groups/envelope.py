@@ -106,13 +106,12 @@ def extract(salt: bytes, secret: bytes) -> bytes:
 
 def derive(key: bytes, context: Context, *labels: str) -> bytes:
     """Return a key derived from another one for one use in one message."""
-    return expand(key, shallow([b"envelope", *context, *(label.encode() for label in labels)]))
+    return expand(key, _use(context, *labels))
 
 
 def slot_of(message_key: bytes, context: Context, key: Key) -> bytes:
     """Return the slot of a holder; applied to a slot, it returns the key of the message."""
-    pad = derive(key.secret, context, "slot_key", key.scheme)
-    return bytes(one ^ other for one, other in zip(message_key, pad, strict=True))
+    return _xor(message_key, derive(key.secret, context, "slot_key", key.scheme))
 
 
 def seal(body: bytes, context: Context, keys: Sequence[Key], message_key: bytes) -> bytes:
@@ -138,17 +137,17 @@ def open_sealed(
     sealed: bytes, context: Context, keys: Iterable[Key], most_slots: int = MAX_SLOTS
 ) -> Opened | None:
     """Open an envelope with the first key that fits one of its first slots; None if none does."""
-    slots = [
-        sealed[start : start + KEY_BYTES]
-        for start in range(_HEADER, _HEADER + most_slots * KEY_BYTES, KEY_BYTES)
-        if start + KEY_BYTES + _TAG < len(sealed)
-    ]
+    header, end = sealed[:_HEADER], min(_HEADER + most_slots * KEY_BYTES, len(sealed) - _TAG)
+    slots = [sealed[start : start + KEY_BYTES] for start in range(_HEADER, end - KEY_BYTES + 1, KEY_BYTES)]
+    # Almost all attempts fail, and a peer makes them for all that is private to others.
+    to_read, to_header = _use(context, "read_key"), _use(context, "header_key")
     for key in keys:
+        pad = derive(key.secret, context, "slot_key", key.scheme)
         for slot in slots:
-            read_key = derive(slot_of(slot, context, key), context, "read_key")
-            header = _decrypt(sealed[:_HEADER], derive(read_key, context, "header_key"))
-            if header is not None:
-                body = sealed[int.from_bytes(header[:_OFFSET], "little") :]
+            read_key = expand(_xor(slot, pad), to_read)
+            opened = _decrypt(header, expand(read_key, to_header))
+            if opened is not None:
+                body = sealed[int.from_bytes(opened[:_OFFSET], "little") :]
                 plain = _decrypt(body, derive(read_key, context, "body_key"))
                 return None if plain is None else Opened(plain, read_key, key)
     return None
@@ -188,6 +187,15 @@ def read_body(body: bytes) -> dict[str, Value] | None:
     except (InvalidJson, UnicodeDecodeError):
         return None
     return value if isinstance(value, dict) else None
+
+
+def _use(context: Context, *labels: str) -> bytes:
+    """Return what a key is derived for, in binary."""
+    return shallow([b"envelope", *context, *(label.encode() for label in labels)])
+
+
+def _xor(one: bytes, other: bytes) -> bytes:
+    return (int.from_bytes(one, "big") ^ int.from_bytes(other, "big")).to_bytes(KEY_BYTES, "big")
 
 
 def _decrypt(sealed: bytes, key: bytes) -> bytes | None:

@@ -80,7 +80,8 @@ class Epoch:
     @property
     def excluded(self) -> frozenset[str]:
         """Feeds that a member has excluded: they read on, but are in no later epoch."""
-        by_members = [each.content for each in self._of(EXCLUDE) if each.message.author in self.added]
+        named = [each for each in self._of(EXCLUDE) if _root(each.content, "members") == self.root]
+        by_members = [each.content for each in named if each.message.author in self.added]
         return frozenset(chain.from_iterable(_feeds(content.get("excludes")) for content in by_members))
 
     @property

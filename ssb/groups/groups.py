@@ -79,6 +79,7 @@ class Groups:
         self._outside: dict[str, Message] = {}  # messages of no epoch that is known
         self._direct: dict[str, Private] = {}  # those of them that were opened
         self._epochs: dict[str, Epoch] = {}  # by root
+        self._keys: dict[Key, list[Epoch]] = {}  # several, if a member begins one with another's key
         self._epoch_of: dict[str, Epoch] = {}  # by message
         self._offers: dict[str, set[bytes]] = {}  # keys of epochs whose first message is not here
         self._numbers: dict[str, int] = {}  # order of receipt
@@ -137,15 +138,14 @@ class Groups:
 
     def messages(self, group: Group) -> list[Private]:
         """Return the messages of a group in order of receipt."""
-        found = [each for epoch in group.epochs for each in epoch.messages.values()]
-        return sorted(found, key=lambda each: self._numbers[each.message.id])
+        found = {id_: each for epoch in group.epochs for id_, each in epoch.messages.items()}
+        return sorted(found.values(), key=lambda each: self._numbers[each.message.id])
 
     def _place(self, message: Message) -> list[Private]:
         """Put a message where it belongs; return it if it is opened."""
-        for epoch in self._epochs.values():
-            private = _read(message, _unsealed(message, [epoch.key], _IN_FIRST_SLOT))
-            if private is not None:
-                return [self._put(epoch, private)]
+        private = _read(message, _unsealed(message, self._keys, _IN_FIRST_SLOT))
+        if private is not None:
+            return [self._put(private)]
         self._outside[message.id] = message
         private = _read(message, _unsealed(message, self._keys_with(message.author)))
         if private is None:
@@ -181,8 +181,9 @@ class Groups:
 
     def _begin(self, root: str) -> list[Private]:
         """Begin an epoch, if its first message and a key that opens it are here; return what it opens."""
-        message = self._outside.get(root)
-        if message is None:
+        known = self._epoch_of.get(root)
+        message = self._outside.get(root) if known is None else known.messages[root].message
+        if message is None or root in self._epochs:
             return []
         for secret in self._offers.pop(root, ()):
             key = Key(secret, GROUP)
@@ -191,19 +192,26 @@ class Groups:
             if first is None or init is None or init.content.get("type") != INIT:
                 continue
             epoch = self._epochs[root] = Epoch(cloaked(root, first.read_key), init, key)
-            tried = [(each, _unsealed(each, [key], _IN_FIRST_SLOT)) for each in self._outside.values()]
+            others = self._keys.setdefault(key, [])
+            for each in others[0].messages.values() if others else ():
+                epoch.take(each)
+            others.append(epoch)
+            self._members = None
+            tried = [(other, _unsealed(other, [key], _IN_FIRST_SLOT)) for other in self._outside.values()]
             inside = [private for pair in tried if (private := _read(*pair)) is not None]
             new = [private for private in inside if private.message.id not in self._direct]
             for private in inside:
-                self._put(epoch, private)
+                self._put(private)
             return new
         return []
 
-    def _put(self, epoch: Epoch, private: Private) -> Private:
+    def _put(self, private: Private) -> Private:
+        """Put a message that an epoch's key opens into that epoch."""
         id_ = private.message.id
-        epoch.take(private)
+        for epoch in self._keys[private.key]:
+            epoch.take(private)
+        self._epoch_of[id_] = self._keys[private.key][0]
         self._members = None
-        self._epoch_of[id_] = epoch
         self._outside.pop(id_, None)
         self._direct.pop(id_, None)
         return private

@@ -25,9 +25,16 @@ def _anybody_excludes(original: Any) -> Any:
     )
 
 
-def _unbound(original: Any, key: bytes, context: envelope.Context, *labels: str) -> bytes:
-    nowhere = envelope.Context(context.feed, bytes(34))
-    return original(key, nowhere, *labels)
+def _unbound(original: Any, context: envelope.Context, *labels: str) -> bytes:
+    return original(envelope.Context(context.feed, bytes(34)), *labels)
+
+
+def _only_from_now(original: Any, self: Groups, root: str) -> Any:
+    outside = self._outside
+    self._outside = {id_: message for id_, message in outside.items() if id_ == root}
+    found = original(self, root)
+    self._outside |= {id_: message for id_, message in outside.items() if id_ != root}
+    return found
 
 
 MUTANTS: Mutants = {
@@ -55,13 +62,7 @@ MUTANTS: Mutants = {
             ),
         ),
     ),
-    "what came before a key is not opened with it": (
-        instead(
-            Groups,
-            "_begin",
-            lambda original, self, root: [each for each in original(self, root) if each.message.id == root],
-        ),
-    ),
-    "an envelope opens behind any message": (instead(envelope, "derive", _unbound),),
+    "what came before a key is not opened with it": (instead(Groups, "_begin", _only_from_now),),
+    "an envelope opens behind any message": (instead(envelope, "_use", _unbound),),
 }
 """Bugs by name."""

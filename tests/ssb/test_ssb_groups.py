@@ -214,10 +214,33 @@ def test_a_stranger_with_the_key_adds_and_excludes_nobody() -> None:
         "recps": [group, eve.ref],
     }
     eve.write(content, [epoch.key])
-    eve.write({"type": "group/exclude-member", "excludes": [ann.ref], "recps": [group]}, [epoch.key])
+    tangles = {"members": {"root": epoch.root, "previous": [epoch.root]}}
+    excludes = {"type": "group/exclude-member", "excludes": [ann.ref], "tangles": tangles}
+    eve.write(excludes, [epoch.key])
     ben.hear(eve)
     assert len(ben.groups.messages(ben.groups.get(group))) == 5
     assert ben.groups.get(group).members == {ann.ref, ben.ref}
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_member_that_begins_a_group_with_the_key_of_another_one_takes_nothing_from_it(seed: int) -> None:
+    everybody, group = begun(0, 3)
+    ann, ben, cleo, _ = everybody
+    key = the_group(ben).epochs[0].key
+    init = ben.write({"type": "group/init", "tangles": {"group": {"root": None, "previous": None}}}, [key])
+    content = {"type": "group/add-member", "groupKey": encode_base64(key.secret), "root": init.id}
+    for feeds in ([ben.ref, ann.ref], [cleo.ref]):
+        content["recps"] = ["%x", *feeds]
+        ben.write(content, [key, *ben.groups.keys_of(feeds)])
+    messages = [*ann.feed, *ben.feed]
+    Random(seed).shuffle(messages)
+    groups = Groups(cleo.identity)
+    for message in messages:
+        groups.add(message)
+    assert groups.get(group).members == {ann.ref, ben.ref, cleo.ref}
+    assert len(groups.every()) == 2
+    assert len(groups.messages(groups.get(group))) == len(messages)
+    assert {each.id for each in messages if groups.opened(each.id)} == {each.id for each in messages}
 
 
 def test_one_that_was_moved_opens_for_nobody() -> None:
