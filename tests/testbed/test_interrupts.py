@@ -271,7 +271,7 @@ def test_while_modules_are_imported(tmp_path):
     (tmp_path / "slow").mkdir()
     (tmp_path / "slow" / "sitecustomize.py").write_text(SLOW.format(begun=str(begun)))
     program = ["env", f"PYTHONPATH={tmp_path / 'slow'}:{ROOT}", FEEDNET]
-    with Feednet("list", cwd=tmp_path, program=program) as process:
+    with Feednet("describe", "fanout", cwd=tmp_path, program=program) as process:
         wait_for(begun.exists, "the import")
         process.press_ctrl_c()
         assert process.ended() == (130, "", "feednet: interrupted")
