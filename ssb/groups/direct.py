@@ -40,8 +40,8 @@ def shared_keys(identity: Identity, feed: str) -> list[Key]:
 def own_key(identity: Identity) -> Key:
     """Return the key for messages to oneself.
 
-    Nobody else knows or needs it, so any would do. This one is computed from the identity: who has a backup
-    of that can read all messages again.
+    Nobody else knows or needs it, so any would do. This one is computed from the identity, so a backup of the
+    identity is enough to read all messages again.
     """
     secret = extract(_OWN_SALT, identity.secret().encode())
     return Key(expand(secret, b"1"), SELF)
