@@ -1,7 +1,7 @@
 """Detached messages: a log signs the hash and the size of a content, which travels beside the log.
 
-A classic message signs its content, so who deletes the content can neither verify the log nor pass it on. A
-detached message is a classic message, too, but its content names another one:
+A classic message signs its content, so a peer that deletes the content can neither verify the log nor pass it
+on. A detached message is a classic message, too, but its content names another one:
 
     {"type": "detached", "of": TYPE, "size": BYTES, "hash": BLOB}
 
@@ -12,8 +12,8 @@ is the UTF-8 of a JSON object:
 
     {"author": FEED, "salt": SALT, "content": {"type": TYPE, ...}}
 
-It names its author, so that nobody can claim, and have deleted, what another has written. Its 16 random bytes
-in base64 prevent that the hash of a guess confirms a deleted content.
+It names its author, so that nobody can claim, and have deleted, what another has written. Its salt,
+16 random bytes in base64, keeps the hash from confirming a guess at a deleted content.
 
 An author asks all to delete contents by a message in the same log, which names earlier ones by their ids:
 
@@ -37,7 +37,7 @@ _BLOB_FIELDS: Final = {"author", "salt", "content"}
 
 
 class Reference(NamedTuple):
-    """What a log says of a content beside it.
+    """A log's description of a content beside it.
 
     Attributes:
         kind: its type.
@@ -98,7 +98,7 @@ def reference_of(message: Message) -> Reference | None:
 
 
 def requested_by(message: Message) -> list[str]:
-    """Return the ids of messages whose contents a message asks to delete; what is no id is passed over."""
+    """Return the ids of messages whose contents a message asks to delete; other values are skipped."""
     content = message.content
     if not isinstance(content, dict) or content.get("type") != DELETE:
         return []
@@ -120,14 +120,14 @@ def attach(author: str, reference: Reference, data: bytes) -> dict[str, Any]:
     except (InvalidJson, UnicodeDecodeError) as error:
         raise InvalidContent(f"blob cannot be read: {error}") from None
     if not isinstance(value, dict) or value.keys() != _BLOB_FIELDS:
-        raise InvalidContent("blob has not the fields author, salt, content")
+        raise InvalidContent("blob does not have the fields author, salt, content")
     if value["author"] != author:
         raise InvalidContent("blob is another author's")
     content = value["content"]
     if not isinstance(content, dict) or content.get("type") != reference.kind:
         raise InvalidContent(f"content is not of type {reference.kind}")
     if not _is_salt(value["salt"]):
-        raise InvalidContent(f"salt has not {SALT_BYTES} bytes in base64")
+        raise InvalidContent(f"salt is not {SALT_BYTES} bytes in base64")
     return content
 
 

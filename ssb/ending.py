@@ -18,13 +18,20 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from ssb.canonical import stringify
-from ssb.keys import Identity, InvalidRef, decode_base64, encode_base64, parse_feed, verify
+from ssb.keys import (
+    SIGNATURE_SUFFIX,
+    Identity,
+    InvalidRef,
+    decode_base64,
+    encode_base64,
+    parse_feed,
+    verify,
+)
 from ssb.message import InvalidMessage, Message
 
 END: Final = "end-of-feed"
 """The type of the last message."""
 
-_SIGNATURE: Final = ".sig.ed25519"
 _MARK: Final = END.encode()
 
 
@@ -47,13 +54,13 @@ def end_content(feed: str, successor: Identity | None = None) -> dict[str, Any]:
     if successor.ref == feed:
         raise ValueError(f"{feed} cannot go on in place of itself")
     signature = encode_base64(successor.sign(_agreed(feed, successor.ref)))
-    return {"type": END, "successor": successor.ref, "consent": signature + _SIGNATURE}
+    return {"type": END, "successor": successor.ref, "consent": signature + SIGNATURE_SUFFIX}
 
 
 def end_of(author: str, sequence: int, content: Mapping[str, Any] | str) -> End | None:
     """Return the end in a message, given by its fields; None if it ends nothing.
 
-    The message's own signature is the caller's to check.
+    The caller checks the message's own signature.
     """
     if isinstance(content, str) or content.get("type") != END:
         return None
@@ -63,10 +70,10 @@ def end_of(author: str, sequence: int, content: Mapping[str, Any] | str) -> End 
     if not isinstance(successor, str) or not isinstance(consent, str) or successor == author:
         return None
     try:
-        key, signature = parse_feed(successor), decode_base64(consent.removesuffix(_SIGNATURE))
+        key, signature = parse_feed(successor), decode_base64(consent.removesuffix(SIGNATURE_SUFFIX))
     except InvalidRef:
         return None
-    if not consent.endswith(_SIGNATURE) or not verify(key, signature, _agreed(author, successor)):
+    if not consent.endswith(SIGNATURE_SUFFIX) or not verify(key, signature, _agreed(author, successor)):
         return None
     return End(sequence, successor)
 

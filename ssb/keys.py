@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Final
 
 from nacl.bindings import (
     crypto_scalarmult,
@@ -28,6 +29,8 @@ from ssb.work import WORK
 
 KEY_BYTES = 32
 SIGNATURE_BYTES = 64
+SIGNATURE_SUFFIX: Final = ".sig.ed25519"
+"""End of a signature as text, after its base64."""
 
 _BLOB = re.compile(r"&[A-Za-z0-9+/]{43}=\.sha256")
 
@@ -70,6 +73,15 @@ def blob_ref(digest: bytes) -> str:
 def parse_feed(ref: str) -> bytes:
     """The 32-byte Ed25519 public key in a feed's reference; raise InvalidRef if malformed."""
     return _parse(ref, "@", ".ed25519")
+
+
+def is_feed(value: object) -> bool:
+    """Whether a value is a feed's reference."""
+    try:
+        parse_feed(value if isinstance(value, str) else "")
+    except InvalidRef:
+        return False
+    return True
 
 
 def parse_message(ref: str) -> bytes:

@@ -42,9 +42,8 @@ _HMAC_KEY_BYTES = 32
 _FIELDS = ["previous", "author", "sequence", "timestamp", "hash", "content", "signature"]
 _FIELDS_SWAPPED = ["previous", "sequence", "author", "timestamp", "hash", "content", "signature"]
 
-_SIGNATURE_SUFFIX = ".sig.ed25519"
 # The text ends with this member, 64 bytes in base64 being 88 characters, and with the closing brace.
-_SIGNATURE_MEMBER = len(',\n  "signature": ""') + 88 + len(_SIGNATURE_SUFFIX)
+_SIGNATURE_MEMBER = len(',\n  "signature": ""') + 88 + len(keys.SIGNATURE_SUFFIX)
 _CLOSING = b"\n}"
 
 # The number of the box format, none for 0, is in Crockford's base32 without leading zeros.
@@ -140,7 +139,7 @@ class Message:
         }
         unsigned = _stringify(fields).encode()
         signature = keys.encode_base64(identity.sign(_signed_bytes(unsigned, hmac_key)))
-        message = cls.from_value(fields | {"signature": signature + _SIGNATURE_SUFFIX})
+        message = cls.from_value(fields | {"signature": signature + keys.SIGNATURE_SUFFIX})
         message.follow(previous)
         return message
 
@@ -275,9 +274,9 @@ def _signed_bytes(unsigned: bytes, hmac_key: bytes | None) -> bytes:
 
 
 def _parse_signature(text: str) -> bytes:
-    if not text.endswith(_SIGNATURE_SUFFIX):
-        raise InvalidRef(f"does not end with {_SIGNATURE_SUFFIX}")
-    raw = keys.decode_base64(text.removesuffix(_SIGNATURE_SUFFIX))
+    if not text.endswith(keys.SIGNATURE_SUFFIX):
+        raise InvalidRef(f"does not end with {keys.SIGNATURE_SUFFIX}")
+    raw = keys.decode_base64(text.removesuffix(keys.SIGNATURE_SUFFIX))
     if len(raw) != keys.SIGNATURE_BYTES:
         raise InvalidRef(f"has {len(raw)} bytes, not {keys.SIGNATURE_BYTES}")
     return raw

@@ -1,4 +1,4 @@
-"""What is told of a growing capture, for its page: rows of analysis.live.stream, put together."""
+"""The figures of a growing capture, for its page: rows of analysis.live.stream, joined."""
 
 import json
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""What is told of a growing capture, by slices of time: loads, states of PITs, newest items.
+"""The figures of a growing capture by slices of time: loads, states of PITs, newest items.
 
 A capture has at most MOST_SLICES slices, which double their width on overflow. The cell of a slice is text
 (JSON) in a query's state and in its output.
@@ -46,7 +46,7 @@ class Slices:
 
 
 class Cell:
-    """What is told of a slice.
+    """The figures of a slice.
 
     Attributes:
         loads: frames and bytes by (interface, direction, kind).

@@ -4,7 +4,7 @@ A Following is the state of a stateful operator of Spark (analysis.live.stream),
 of a stream, and stores it. Event time is that of the packets. Packets of a capture of several interfaces may
 be slightly out of order, and a batch may end between them; so the watermark of a capture is LATENESS_NS
 before its last packet. Packets are followed in the order of time up to the watermark; later ones are kept,
-and followed on trial: what is told is at all times what it would be if the capture had ended. A packet that
+and followed on trial: at all times the figures are those of a capture that has ended. A packet that
 comes after the watermark has passed it counts as one of the watermark's time; none is dropped.
 
 Spark's own watermark would be one of all captures of a query, but each has its own clock: those of emulated

@@ -1,4 +1,4 @@
-"""The streaming query behind `feednet watch`: what is told of growing captures, put together in this process.
+"""The streaming query behind `feednet watch`: the figures of growing captures, joined in this process.
 
 The engine has the state (analysis.live.stream). This process takes over what each batch tells anew; after a
 restart from a checkpoint it takes what its state tells, and the query goes on.

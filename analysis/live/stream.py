@@ -1,9 +1,9 @@
 """Growing captures in Spark: its query reduces packets, and follows each capture with state in the engine.
 
 Each task reduces its packets to a row with two Arrow tables: COUNTS, and the fields of messages. A stateful
-operator, keyed by capture, keeps a Following in Spark's state store (RocksDB), and what is told of each slice
-of time. After a restart from the query's checkpoint all is as if there had been none. A capture is followed
-in one task, as its nodes are told of together; all are, as small shuffles have one partition.
+operator, keyed by capture, keeps a Following in Spark's state store (RocksDB), and the figures of each slice
+of time. After a restart from the query's checkpoint the figures are as if there had been none. A capture is
+followed in one task, as its nodes share figures; all captures are, as small shuffles have one partition.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

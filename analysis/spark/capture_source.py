@@ -85,10 +85,10 @@ def follow_captures(
 class CaptureSource(DataSource):
     """`spark.read.format("ndn-capture")`: option `captures`, a JSON object of paths by name; `parallelism`,
     the target number of tasks, default 1; `node`, an analysis.decode.reader.NodeRule, default by interface;
-    `mode`, an analysis.spark.batch_reader.Mode; `partitions`, their maximum.
+    `mode`, an analysis.spark.batch_reader.Mode; `partitions`, the maximum number of tasks.
 
-    `spark.readStream`: `captures` has a list of paths by name; follow_captures
-    explains the other options, `node`, `most_bytes` and `every`.
+    `spark.readStream`: `captures` has a list of paths by name; follow_captures() explains the other options,
+    `node`, `most_bytes` and `every`.
     """
 
     @classmethod

@@ -15,6 +15,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
 
 from analysis.spark.engine import is_sail
@@ -28,6 +29,9 @@ BY = ("layering", "node", "interface")
 _SPECIAL = re.compile(r"[\0-\x7f](?<![A-Za-z0-9_.~ -])")
 _PATTERN = re.compile(r"[][{}*?\\]")
 _ROW_GROUP = 16 << 20
+
+TABLE = "table"
+"""The column that names a row's table, where the rows of several tables are together."""
 
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 """Directory value for null."""
@@ -65,6 +69,11 @@ def settle(table: DataFrame, path: Path) -> DataFrame:
     """Write a table anew, a directory for each layering; return it as read back."""
     write(table, path, BY[:1])
     return read_parquet(table.sparkSession, path, table.schema)
+
+
+def of_table(rows: DataFrame, name: str, schema: pa.Schema) -> DataFrame:
+    """Return one table of several, whose rows are together."""
+    return rows.where(F.col(TABLE) == name).select(*schema.names)
 
 
 @contextmanager

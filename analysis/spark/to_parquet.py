@@ -39,7 +39,16 @@ from analysis.packet_schema import PACKETS
 from analysis.spark.batch_reader import FINDINGS
 from analysis.spark.capture_source import read_captures
 from analysis.spark.engine import parallelism
-from analysis.spark.parquet import BY, NO_VALUE, By, at_least_empty, read_parquet, set_aside, write
+from analysis.spark.parquet import (
+    BY,
+    NO_VALUE,
+    By,
+    at_least_empty,
+    of_table,
+    read_parquet,
+    set_aside,
+    write,
+)
 from base.key_log import Secrets, from_lines
 
 _TASKS_A_CORE = 2
@@ -98,7 +107,7 @@ def extract(
         groups = sum(said["segments"] for said in found) // _SEGMENTS_A_GROUP + 1
         segments = read_captures(spark, with_streams, SEGMENTS, "permissive", tasks)
         with set_aside(_streams(segments, known, groups), side_path(out, ".streams")) as rows:
-            counts = _of_table(rows, COUNTS_TABLE, COUNTS).groupBy(*COUNTS.names[:-1])
+            counts = of_table(rows, COUNTS_TABLE, COUNTS).groupBy(*COUNTS.names[:-1])
             summed = counts.agg(F.sum("number").alias("number")).toArrow().to_pylist()
             _add_counts(reports, summed)
             _write_streams(rows, out, by, {row["what"] for row in summed if not row["capture"]})
@@ -155,15 +164,11 @@ def _streams(segments: DataFrame, secrets: Mapping[str, Secrets], groups: int) -
     return divided.groupBy("layering", "part").applyInArrow(read, from_arrow_schema(stream_rows()))
 
 
-def _of_table(rows: DataFrame, name: str, schema: pa.Schema) -> DataFrame:
-    return rows.where(F.col("table") == name).select(*schema.names)
-
-
 def _write_streams(rows: DataFrame, out: Path, by: By, protocols: set[str]) -> None:
     """Write the tables of streams; `protocols` have messages."""
-    write(_of_table(rows, PACKETS_TABLE, PACKETS), out, by, "append")
+    write(of_table(rows, PACKETS_TABLE, PACKETS), out, by, "append")
     for name, schema in side_tables().items():
-        own = _of_table(rows, name, schema)
+        own = of_table(rows, name, schema)
         if name == STREAM_LAYERS_TABLE:
             own = own.groupBy(*schema.names[:-1]).agg(F.sum("bytes").alias("bytes"))
         if name not in PROTOCOLS or name in protocols:

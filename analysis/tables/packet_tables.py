@@ -6,11 +6,10 @@ from pathlib import Path
 from pyspark.sql import DataFrame
 
 from analysis.spark.parallel import in_parallel
-from analysis.spark.parquet import set_aside
+from analysis.spark.parquet import of_table, set_aside
 from analysis.tables.events import packet_events
 from analysis.tables.feed_progress import feed_progress, sightings
 from analysis.tables.schema import EVENTS, FEED_PROGRESS, TRANSACTIONS
-from analysis.tables.shares import of_table
 from analysis.tables.transactions import FOLLOWED, moments
 
 Keep = Callable[[str, DataFrame], DataFrame]

@@ -1,7 +1,7 @@
-"""Shares of nodes' packets: what follows the state of nodes is several tasks a node if some node has many.
+"""Shares of nodes' packets: a node with many packets is followed in several tasks.
 
 Entries of a PIT do not depend on each other, nor do transactions: those of one name and of one feed are in
-one share. Packets are shuffled once for all that is told of them.
+one share. Packets are shuffled once for all followers.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -15,6 +15,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from analysis.packet_schema import DIGEST, FORK, MESSAGES, NOTICES
 from analysis.spark.engine import frame
+from analysis.spark.parquet import TABLE
 
 ROWS = 1 << 19
 """Packets of a node in one share, roughly."""
@@ -22,12 +23,11 @@ ROWS = 1 << 19
 _WHOLE = 1 << 16
 """More components than a name has."""
 
-_TABLE = "table"
-"""The column that names a row's table, in followed()."""
-
 
 class Follower(NamedTuple):
-    """What is told of a share's packets, which it needs some columns of: rows of each of its tables."""
+    """A function of a share's packets, with the columns that it needs and the schemas of the tables that it
+    returns.
+    """
 
     columns: Sequence[str]
     tables: Mapping[str, pa.Schema]
@@ -36,27 +36,22 @@ class Follower(NamedTuple):
 
 def followed(packets: DataFrame, *followers: Follower) -> DataFrame:
     """Return the rows of all tables that followers make of network-layer packets and notices, share by share:
-    of_table() selects those of one.
+    analysis.spark.parquet.of_table() selects those of one.
     """
     columns = dict.fromkeys(name for each in followers for name in each.columns)
     schema = pa.unify_schemas([table for each in followers for table in each.tables.values()])
-    schema = schema.append(pa.field(_TABLE, pa.string()))
+    schema = schema.append(pa.field(TABLE, pa.string()))
 
     def follow(share: pa.Table) -> pa.Table:
         tables = [schema.empty_table()]
         for each in followers:
             for name, rows in each.follow(share).items():
-                tables.append(rows.append_column(_TABLE, pa.repeat(name, len(rows))))
+                tables.append(rows.append_column(TABLE, pa.repeat(name, len(rows))))
         return pa.concat_tables(tables, promote_options="default")
 
     told = packets.where(F.col("kind").isin(*MESSAGES, *NOTICES))
     shares = divided(told).select("share", *columns).groupBy("share")
     return shares.applyInArrow(follow, from_arrow_schema(schema))
-
-
-def of_table(rows: DataFrame, name: str, schema: pa.Schema) -> DataFrame:
-    """Return one of the tables in the rows of followed()."""
-    return rows.where(F.col(_TABLE) == name).select(*schema.names)
 
 
 def divided(packets: DataFrame) -> DataFrame:

@@ -34,7 +34,7 @@ PIECE_FRAMES = 1 << 17
 """A piece ends with the record that reaches one of these bounds; they limit a reader's memory."""
 
 _LONGEST_MEMBER = 4
-"""Pieces after which a compressed file is no more searched for another member: most have one only."""
+"""After so many pieces a compressed file is searched for no further member: most have only one."""
 
 EMPTY_FILE = "empty"
 """Reason why an empty file is no capture."""

@@ -1,4 +1,4 @@
-"""The address book of pubs, as logs give them.
+"""The address book of pubs, read from logs.
 
 A message of type `pub` has the address of a peer that others can reach: `{"host", "port", "key"}`, or a
 multiserver address. Operators and users publish them, and a peer that looks for others reads them in the logs
@@ -19,7 +19,7 @@ from ssb.transport.address import InvalidAddress, PeerAddress, parse_address
 PUB: Final = "pub"
 """The type of messages."""
 MOST_OF_AN_AUTHOR: Final = 100
-"""Pubs that count of one author: the last ones in its log."""
+"""Most pubs of one author that count: the last ones in its log."""
 
 _HOST = re.compile(r"[0-9A-Za-z._:-]{1,253}")
 _LOOPBACK = re.compile(r"localhost\.?|127(\.\d+){3}|::1", re.IGNORECASE)
@@ -105,5 +105,5 @@ def address_of(content: Mapping[str, Any]) -> PeerAddress | None:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host is each machine's own."""
+    """Whether a host is the machine itself."""
     return _LOOPBACK.fullmatch(host) is not None

@@ -72,7 +72,7 @@ async def run(
         options: see PeerOptions.
         on_ready: called when others can reach it.
         external: the host by which others reach it, for invites; "" to tell it from `host`.
-        room: returns what it tells of itself as a room at its address; None if it is none.
+        room: returns the settings of the room that it is at its address; None if it is none.
         announces: whether it announces itself in the local networks of all interfaces, and listens to others.
         surroundings: the program around the peer.
 

@@ -26,7 +26,7 @@ def shared_keys(identity: Identity, feed: str) -> list[Key]:
 
     The key depends on the order of the two feeds. The specification sorts their bytes. npm's
     ssb-private-group-keys sorts them as texts, in which all bytes that are no UTF-8 are one character; that
-    is another order for 15 % of pairs. Stock peers know no other key, so theirs comes first, and the
+    is another order for some pairs. Stock peers know no other key, so theirs comes first, and the
     specification's second where it differs. Raises InvalidRef if `feed` is no key.
     """
     mine = _ends(identity.ref)
@@ -40,8 +40,8 @@ def shared_keys(identity: Identity, feed: str) -> list[Key]:
 def own_key(identity: Identity) -> Key:
     """Return the key for messages to oneself.
 
-    Nobody else knows or needs it, so any would do. This one is computed from the identity: who has a backup
-    of that can read all messages again.
+    Nobody else knows or needs it, so any would do. This one is computed from the identity, so a backup of the
+    identity is enough to read all messages again.
     """
     secret = extract(_OWN_SALT, identity.secret().encode())
     return Key(expand(secret, b"1"), SELF)

@@ -42,7 +42,7 @@ class Key(NamedTuple):
 
     Attributes:
         secret: 32 bytes.
-        scheme: how its holders came to it: GROUP, DIRECT or SELF.
+        scheme: how its holders got it: GROUP, DIRECT or SELF.
     """
 
     secret: bytes

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Any, Final, NamedTuple
 
-from ssb.groups.envelope import Key
-from ssb.keys import InvalidRef, decode_base64, parse_feed, parse_message
+from ssb.groups.envelope import KEY_BYTES, Key
+from ssb.keys import InvalidRef, decode_base64, is_feed, parse_message
 from ssb.message import Message
 
 INIT: Final = "group/init"
@@ -121,18 +121,11 @@ def offered_by(content: dict[str, Any]) -> tuple[str, bytes] | None:
         secret = decode_base64(key)
     except InvalidRef:
         return None
-    return (root, secret) if len(secret) == 32 else None
+    return (root, secret) if len(secret) == KEY_BYTES else None
 
 
 def _feeds(value: object) -> list[str]:
-    found = []
-    for each in value if isinstance(value, list) else []:
-        try:
-            parse_feed(each if isinstance(each, str) else "")
-        except InvalidRef:
-            continue
-        found.append(each)
-    return found
+    return [each for each in value if is_feed(each)] if isinstance(value, list) else []
 
 
 def _tangle(content: dict[str, Any], tangle: str) -> dict[str, Any]:

@@ -2,12 +2,12 @@
 
 A message `group/init` begins a group, and `group/add-member` hands its key to further feeds, who can read all
 of the group with it. Nobody can take a key back: to exclude a member, others go on with another key, in a
-further *epoch*. Its `group/init` names the epochs before, and counts if its author was in them. So whatever
-order messages come in, those who have the same see the same.
+further *epoch*. Its `group/init` names the epochs before, and counts if its author was in them. So peers with
+the same messages see the same groups, in whatever order the messages came.
 
-Of epochs that nothing follows (two members may have begun one each, unaware of the other's) the current
-members are those who are in all. They write in one with just these members, of several in the one with the
-smallest key; if there is none, whoever writes next begins it.
+Two members may each begin an epoch, unaware of the other's. Of the epochs that nothing follows, the current
+members are those who are in all. They write in the epoch with just these members, the one with the smallest
+key if there are several; if there is none, the next to write begins it.
 (private-group-spec 2.0.0 with the texts of ssb-tribes 4; ssb-group-exclusion-spec 1.0, section 4.)
 """
 
@@ -45,7 +45,7 @@ class Group(NamedTuple):
         id: that of its first epoch known here.
         epochs: those known here, in no order.
         tips: epochs that nothing follows, and that have the feed as a member.
-        members: current ones; empty if the feed is none.
+        members: current ones; empty if the feed is no member.
     """
 
     id: str

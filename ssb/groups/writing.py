@@ -1,4 +1,4 @@
-"""What a feed writes to its private groups: their messages in order, as ssb-tribes 4 writes them.
+"""Writing to private groups: the messages of a feed in order, as ssb-tribes 4 writes them.
 
 Each function publishes by a `write`, which seals a content for the holders of some keys, signs it as the next
 message of the identity's feed, and returns it. An epoch is a group of its own to ssb-tribes, which knows no
@@ -6,7 +6,7 @@ epochs: its additions name the epoch's own root and id, so stock peers read and 
 The `group/init` of an epoch has the members that private-group-spec 2.0.0 gives it.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from secrets import token_bytes
 from typing import Any
 
@@ -27,7 +27,7 @@ class Writer:
 
     Args:
         groups: its groups, which learn each message that is written here.
-        write: see above; raises what publishing raises.
+        write: see above; raises as publishing does.
         random_bytes: returns as many random bytes.
     """
 
@@ -54,7 +54,7 @@ class Writer:
                     f"{feed} was excluded, and its key still opens the group: remove it once more"
                 )
         new = [feed for feed in feeds if feed not in epoch.members]
-        self._groups.keys_of(new)  # all of them have one, before the first is added
+        self._groups.keys_of(new)  # raises before the first is added
         self._hand_out(epoch, new, text)
 
     def post(self, id_: str, content: Mapping[str, Any]) -> Message:
@@ -117,7 +117,8 @@ class Writer:
 
     def _hand_out(self, epoch: Epoch, feeds: Sequence[str], text: str = "") -> None:
         """Add feeds to an epoch, in as many messages as it takes."""
-        for some in _parts(feeds, MAX_ADDED):
+        for start in range(0, len(feeds), MAX_ADDED):
+            some = feeds[start : start + MAX_ADDED]
             content: dict[str, Any] = {
                 "type": ADD,
                 "version": "v1",
@@ -136,8 +137,3 @@ class Writer:
         message = self._write(content, keys)
         self._groups.add(message)
         return message
-
-
-def _parts(feeds: Sequence[str], most: int) -> Iterator[Sequence[str]]:
-    for start in range(0, len(feeds), most):
-        yield feeds[start : start + most]

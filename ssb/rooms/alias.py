@@ -9,11 +9,18 @@ import re
 from typing import Final, NamedTuple
 from urllib.parse import parse_qs, urlencode, urlsplit
 
-from ssb.keys import Identity, InvalidRef, decode_base64, encode_base64, parse_feed, verify
+from ssb.keys import (
+    SIGNATURE_SUFFIX,
+    Identity,
+    InvalidRef,
+    decode_base64,
+    encode_base64,
+    parse_feed,
+    verify,
+)
 from ssb.transport.address import InvalidAddress, PeerAddress, parse_address
 
 _LABEL: Final = re.compile(r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?", re.IGNORECASE)
-_SUFFIX: Final = ".sig.ed25519"
 _ACTION: Final = "consume-alias"
 
 
@@ -50,7 +57,7 @@ class Alias(NamedTuple):
 def sign(identity: Identity, room: str, name: str) -> Alias:
     """Return an alias that an identity has signed for a room; raise InvalidAlias."""
     signature = identity.sign(_registration(room, identity.ref, name))
-    return check(Alias(name, identity.ref, encode_base64(signature) + _SUFFIX), room)
+    return check(Alias(name, identity.ref, encode_base64(signature) + SIGNATURE_SUFFIX), room)
 
 
 def check(alias: Alias, room: str) -> Alias:
@@ -59,7 +66,7 @@ def check(alias: Alias, room: str) -> Alias:
     if _LABEL.fullmatch(name) is None:
         raise InvalidAlias(f"{name!r} is no alias: 1 to 63 letters, digits and hyphens, a letter first")
     try:
-        raw = decode_base64(signature.removesuffix(_SUFFIX))
+        raw = decode_base64(signature.removesuffix(SIGNATURE_SUFFIX))
         is_signed = verify(parse_feed(owner), raw, _registration(room, owner, name))
     except InvalidRef as error:
         raise InvalidAlias(f"the alias {name}: {error}") from None

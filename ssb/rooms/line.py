@@ -1,4 +1,4 @@
-"""A connection as rooms see it, and what a protocol of rooms does on connections."""
+"""A connection as rooms see it, and the interface of a protocol of rooms."""
 
 from typing import NamedTuple, Protocol
 
@@ -33,8 +33,8 @@ class LineService(Protocol):
         ...
 
     def is_apart(self, number: int) -> bool | None:
-        """Whether no other services are for this connection: it joins a room and a visitor, of whom neither
-        replicates the other's feed. None while that is not known.
+        """Whether no other services use this connection, as it joins a room and a visitor that do not
+        replicate each other's feeds. None while that is not known.
         """
         ...
 

@@ -4,7 +4,7 @@ Attendants subscribe to `room.attendants`, or `tunnel.endpoints` as in room 1. O
 another by `tunnel.connect`: the room makes the same call there, and passes on bytes in both directions. The
 secret handshake and the boxes inside are the two peers' own, so the room reads nothing of them.
 
-While the one end of a tunnel takes no more, the room reads no more from the other, so it queues little. One
+While one end of a tunnel takes no more, the room reads no more from the other, so it queues little. An end
 that takes nothing for long is closed.
 """
 
@@ -37,11 +37,11 @@ _End = tuple[int, int]  # an end of a tunnel: connection and call
 
 
 class RoomOptions(NamedTuple):
-    """What a room tells of itself.
+    """The settings of a room.
 
     Attributes:
         name: of the room.
-        is_open: all peers are members; else those that `is_member` tells.
+        is_open: all peers are members; else those that `is_member` accepts.
         address: of the room, for the URIs of aliases.
     """
 

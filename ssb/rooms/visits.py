@@ -18,7 +18,7 @@ from base.endpoint import Close, Closed, Full, Opened, Received, Send, StreamEve
 from base.timers import Timers
 from base.units import SECOND
 from ssb.canonical import InvalidJson, Value, parse
-from ssb.keys import InvalidRef, parse_feed
+from ssb.keys import is_feed
 from ssb.rooms.line import Line
 from ssb.rooms.room import ATTENDANTS, CONNECT, ENDPOINTS, IS_ROOM, METADATA, PING
 from ssb.transport.calls import Answered, Called, Finished
@@ -54,7 +54,7 @@ class Visit:
         is_room: whether it does.
         name: the room's.
         is_member: whether this peer may be met there.
-        features: what the room says that it can.
+        features: those that the room announces.
         attendants: who is there, without this peer.
         tunnels: calls of `tunnel.connect`, and their streams.
     """
@@ -168,7 +168,7 @@ class Visits:
     # Requests of the user to a room.
 
     def ask(self, room: str, name: tuple[str, ...], arguments: list[Value]) -> Value:
-        """Make a call of form async to a room, if it is not made, and return its answer; None if it has none.
+        """Make a call of form async to a room, at first, and return its answer; None while it has none.
 
         Raises ValueError with the room's error, or if it is not visited.
         """
@@ -234,7 +234,7 @@ class Visits:
             return False
         origin = options.get("origin")
         self._changed[number] = None
-        if not isinstance(origin, str) or not _is_feed(origin):
+        if not isinstance(origin, str) or not is_feed(origin):
             visit.line.calls.end(call.call, "tunnel.connect takes the origin from the room")
         elif not self._meets(origin):
             self._news.append(News(DENIED, origin, visit.line.remote))
@@ -345,19 +345,11 @@ class Visits:
         peers = peers - {self._reference, visit.line.remote}
         before, visit.attendants = visit.attendants, set()
         for peer in sorted(peers)[:MOST_ATTENDANTS]:
-            if peer in before or _is_feed(peer):
+            if peer in before or is_feed(peer):
                 visit.attendants.add(peer)
         room = visit.line.remote
         self._news += [News(CAME, peer, room) for peer in sorted(visit.attendants - before)]
         self._news += [News(LEFT, peer, room) for peer in sorted(before - visit.attendants)]
-
-
-def _is_feed(text: str) -> bool:
-    try:
-        parse_feed(text)
-    except InvalidRef:
-        return False
-    return True
 
 
 def _read(answer: Answered) -> Value:

@@ -114,7 +114,7 @@ class Admission(FeedStore, Closing, ABC):
         return message
 
     def ends(self) -> Mapping[str, End]:
-        """For each feed that has ended its last message, and its successor."""
+        """The end of each feed that has ended."""
         return MappingProxyType(self._ends)
 
     def is_complete(self, feed: str) -> bool:

@@ -1,8 +1,8 @@
 """The contents of detached messages (`ssb.detached`), of which a peer may hold some and lack others.
 
 A log is verified and passed on without them. For each detached message a content is in one of three states:
-*present*; *lacking*, as it has not arrived yet; or *dropped*, because its author has asked for that or this
-peer's user has. A dropped content is not fetched again, nor for others.
+*present*; *lacking*, as it has not arrived yet; or *dropped*, because its author or
+this peer's user has asked for that. A dropped content is not fetched again, not even for others.
 
 A peer drops a blob only when it has seen that it is the content of dropped messages and of no other. So a log
 that names the hash of another's picture or content, and asks to delete it, has no effect on it.

@@ -14,7 +14,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from ssb.keys import KEY_BYTES, InvalidRef, parse_feed
+from ssb.keys import KEY_BYTES, is_feed
 from ssb.message import message_digest
 from ssb.store import sound
 from ssb.store.database import Database
@@ -154,7 +154,7 @@ class FeedTable(Database):
         self._tips: dict[str, int] = {}
         self._damaged: dict[str, set[int]] = {}
         for number, author, sequence, tip, own in self._query("SELECT * FROM feeds"):
-            if not (_is_feed(author) and is_tip(sequence, tip)):
+            if not (is_feed(author) and is_tip(sequence, tip)):
                 raise self._damage(f"row {number} of the table of feeds")
             self._rows[author] = Row(number, sequence, tip, bool(own))
             self._authors[number] = author
@@ -260,14 +260,6 @@ class FeedTable(Database):
             self._tips[feed] = whole
         else:
             self._tips.pop(feed, None)
-
-
-def _is_feed(author: Any) -> bool:
-    try:
-        parse_feed(author if isinstance(author, str) else "")
-    except InvalidRef:
-        return False
-    return True
 
 
 def is_tip(sequence: Any, tip: Any) -> bool:

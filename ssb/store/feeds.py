@@ -144,7 +144,7 @@ class FeedStore(Protocol):
         """For each forked feed the two messages that prove it (`ssb.message.proves_fork`)."""
 
     def ends(self) -> Mapping[str, End]:
-        """For each feed that has ended its last message, and its successor."""
+        """The end of each feed that has ended."""
 
     def is_complete(self, feed: str) -> bool:
         """Whether a feed has ended, and all of it is here: nothing more will come."""

@@ -172,7 +172,7 @@ class SqliteFeeds(Admission, FeedTable):
         self._ends = self._read_ends()
 
     def _read_ends(self) -> dict[str, End]:
-        """Read the ends of feeds. No message is stored behind one, so each is the last of its feed."""
+        """Read the ends of feeds. No message is stored after one, so each is the last of its feed."""
         last = "(SELECT f.sequence FROM feeds AS f WHERE f.feed = messages.feed)"
         rows = self._query(f"{STORED} WHERE type = ? AND sequence = {last}", (END,))
         read = (stored.message for row in rows if (stored := self._sound(row)) is not None)
@@ -180,7 +180,7 @@ class SqliteFeeds(Admission, FeedTable):
         return {author: end for author, end in ends if end is not None}
 
     def ends(self) -> Mapping[str, End]:
-        """For each feed that has ended its last message, and its successor."""
+        """The end of each feed that has ended."""
         self._refresh()
         return super().ends()
 

@@ -150,7 +150,7 @@ class Subscriber:
             key, end = self._keys[feed], None
             for item in items:
                 self._events.append(Event(now, "delivered", key, item.seq, len(item.message)))
-                if (end := end_in(item.message)) is not None:  # what comes behind is dropped
+                if (end := end_in(item.message)) is not None:  # later items are dropped
                     break
             if self._interval is not None:
                 self._next_take = now + self._interval

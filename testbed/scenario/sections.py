@@ -429,7 +429,7 @@ class Pictures(Section):
     """Pictures of messages: blobs that a message names, and that its readers fetch when they have it."""
 
     every: int = Field(default=4, ge=1, le=1_000_000)
-    """One message in so many of each feed has a picture, the first one of them."""
+    """Of so many messages of a feed, the first has a picture."""
     size_bytes: int = Field(default=50_000, ge=64, le=MAX_SIZE)
     """Bytes of each picture."""
 
@@ -458,7 +458,7 @@ class Workload(Section):
     fetch: Fetch | None = None
     """Who asks for what instead; all is published at the end of the warm-up."""
     pictures: Pictures | None = None
-    """Pictures that messages have besides."""
+    """Pictures in messages."""
     schedule: Schedule = Schedule()
     """When items are published."""
     idle_feeds: int = Field(default=0, ge=0, le=1_000_000)
@@ -737,16 +737,14 @@ class Ending(Section):
     after: int = Field(ge=1)
     """The feed's last item."""
     successor: str | None = None
-    """The node that publishes the items behind it, as a feed of their own. Left out: nobody does."""
+    """The node that publishes later items, as a feed of its own. Left out: nobody does."""
     is_told: bool = Field(default=True, alias="told")
-    """The last item says that it is the last, and names the successor, whose key has signed that, too. Else
+    """The last item says that it is the last, and names the successor, which has signed that, too. If false,
     it is a post, and nobody learns of either."""
 
 
 class Deletion(Section):
-    """An author who takes back: the log has hashes of its contents, which travel beside it; then its author
-    asks to delete some.
-    """
+    """The log has hashes of its contents, which travel beside it; its author asks to delete some of them."""
 
     items: int = Field(ge=1, le=100)
     """How many items are to be deleted, from the first on."""

@@ -17,9 +17,10 @@ from analysis.pit.windows import tables
 from analysis.pit.windows.tables import write_pits
 from analysis.pit.windows.window import COLUMNS
 from analysis.spark.engine import frame
+from analysis.spark.parquet import of_table
 from analysis.tables import shares
 from analysis.tables.schema import PIT_INTERVALS, PIT_OCCUPANCY
-from analysis.tables.shares import divided, followed, of_table
+from analysis.tables.shares import divided, followed
 
 TYPES = {column.name: ARROW_TYPES[column.type] for column in PACKETS}
 NODES = {"a": ("a-eth0", "a-eth1"), "b": ("b-eth0", None)}

@@ -7,9 +7,10 @@ from hypothesis import strategies as st
 from table import data, interest, item, lli, nack, packets
 
 from analysis.spark.engine import frame
+from analysis.spark.parquet import of_table
 from analysis.tables import shares
 from analysis.tables.schema import PACKETS, TRANSACTIONS
-from analysis.tables.shares import followed, of_table
+from analysis.tables.shares import followed
 from analysis.tables.transactions import FOLLOWED, FOLLOWER, follow
 
 SHORT = ("name", "time", "last", "interests", "outcome", "answered", "rtt_ns", "data_name", "items")

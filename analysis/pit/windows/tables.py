@@ -19,9 +19,9 @@ from analysis.pit.entry import COUNTED, State
 from analysis.pit.windows.scan import PitScan
 from analysis.pit.windows.window import COLUMNS, WINDOW
 from analysis.spark.parallel import in_parallel
-from analysis.spark.parquet import BY, set_aside, write
+from analysis.spark.parquet import BY, of_table, set_aside, write
 from analysis.tables.schema import PIT_INTERVALS, PIT_OCCUPANCY
-from analysis.tables.shares import Follower, followed, of_table
+from analysis.tables.shares import Follower, followed
 
 DELTAS = tuple(f"delta_{name}" for name in COUNTED)
 STEPS = pa.schema(
@@ -52,8 +52,8 @@ def write_pits(
 
 
 def write_told(rows: DataFrame, out: Path, *, keep_steps: bool = False) -> None:
-    """Write `out`/pit_intervals and `out`/pit_occupancy, in directories by layering, of what pits() tell
-    (analysis.tables.shares.followed). `keep_steps`: write STEPS to `out`/pit_steps, too.
+    """Write `out`/pit_intervals and `out`/pit_occupancy, in directories by layering, of the rows
+    that pits() makes (analysis.tables.shares.followed). `keep_steps`: write STEPS to `out`/pit_steps, too.
     """
     entries = of_table(rows, PIT_INTERVALS.name, PIT_INTERVALS.arrow)
     steps = of_table(rows, _STEPS, STEPS)
@@ -67,8 +67,8 @@ def write_told(rows: DataFrame, out: Path, *, keep_steps: bool = False) -> None:
 def pits(
     packets: DataFrame, ends: Mapping[str, int] | None = None, breaks: pa.Table | None = None
 ) -> Follower:
-    """Return what tells entries and steps of packets of captures without fragments (frag_count > 1), or of
-    analysis.tables.reassembly.
+    """Return the follower that makes entries and steps of packets: those of captures without fragments
+    (frag_count > 1), or of analysis.tables.reassembly.
 
     `ends` (ns) is the end of each run: by default, the last packet of any of its nodes. `breaks`
     (analysis.run.context.BREAKS) are restarts and links that go down; each precedes all packets of its time.

@@ -35,7 +35,7 @@ from testbed.watch.target import Target, find_target
 @click.option(
     "--checkpoint",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Directory to go on from after an end of any kind; default none.",
+    help="Directory of the state, from which a later watch goes on; default none.",
 )
 @click.option("--idle", type=Number(0.1, 86_400), help="End after so many seconds without growth.")
 def watch(

@@ -9,13 +9,17 @@ from testbed.ladder.hashes import MESSAGES, Way, generated, measure
 
 @click.command()
 @click.option(
-    "--messages", default=MESSAGES, show_default=True, type=click.IntRange(1, 60_000), help="Of the feed."
+    "--messages",
+    default=MESSAGES,
+    show_default=True,
+    type=click.IntRange(1, 60_000),
+    help="Messages of the feed.",
 )
 def hashes(messages: int) -> None:
     """Publish a feed by number, and by number and hash, to two readers behind one router.
 
-    The first reader asks by number, and the second one, when the first one has all, as its row says. A hash
-    has no location: Interests have the feed as forwarding hint, or the router has a route for each message.
+    The first reader asks by number. When it has all, the second one asks as its row says. A hash has no
+    location: Interests have the feed as forwarding hint, or the router has a route for each message.
 
     Figures are bytes of the publisher's Data packets, of its link in both directions and of an Interest of
     the second reader; packets in the router's content store, which has as many bytes as the publisher; and

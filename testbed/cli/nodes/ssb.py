@@ -17,6 +17,7 @@ from testbed.cli.usage import exclude
 from testbed.errors import UserError, as_user_error
 
 _LONGEST_TERM_S = 366 * 86_400
+_PAUSE_S = 0.1
 
 DIRECTORY = Path("~/.feednet/ssb")
 """Not `~/.ssb`, which a stock peer may use: two peers with one identity fork its feed."""
@@ -95,6 +96,16 @@ def commands_of(settings: Settings, *, begins: bool = False) -> Iterator[Any]:
                 if settings.is_settled:
                     running.answer(["settle"], [])
                 yield running
+
+
+def awaited(commands: Any, call: list[str], arguments: list[Any], patience_s: float, problem: str) -> Any:
+    """Repeat a call until it has an answer, and return that; raise UserError(problem) if none comes."""
+    ends = time.monotonic() + patience_s
+    while (answer := commands.answer(call, arguments)) is None:
+        if time.monotonic() >= ends:
+            raise UserError(problem)
+        time.sleep(_PAUSE_S)
+    return answer
 
 
 @ssb.command()

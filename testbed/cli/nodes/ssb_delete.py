@@ -12,9 +12,9 @@ from testbed.cli.nodes.ssb import Settings, commands_of
 def delete(settings: Settings, message: str) -> None:
     """Delete the content of MESSAGE (%...=.sha256), which was published with --detached.
 
-    Of a message of one's own, it asks all others to delete it, too, and prints the request's id. Peers of
-    feednet obey; nobody can force others to. Another's content is deleted on this peer only. The log stays
-    whole, as it has only hashes of such contents.
+    If MESSAGE is your own, this asks all others to delete the content, too, and prints the request's id.
+    Peers of feednet obey; nobody can force others to. Another's content is deleted on this peer only. The log
+    stays whole, as it has only hashes of such contents.
     """
     with commands_of(settings) as commands:
         asked = commands.answer(["detached", "delete"], [plain(message)])

@@ -23,7 +23,7 @@ from testbed.errors import UserError
 @click.option("--for-good", is_flag=True, help="No feed goes on in its place.")
 @click.pass_obj
 def end(settings: Settings, successor: Path | None, for_good: bool) -> None:
-    """Write the last message of this feed. Nothing can be published behind it, ever.
+    """Write the last message of this feed. Nothing can be published after it, ever.
 
     A successor's key signs the message, too: peers that replicate this feed replicate the successor from
     then on. The successor's feed repeats whom this feed follows and blocks, and the names that it has given.

@@ -41,9 +41,9 @@ def add(settings: Settings, group: str, feeds: tuple[str, ...], text: str) -> No
 @click.argument("feeds", nargs=-1, required=True, metavar="FEED...")
 @click.pass_obj
 def remove(settings: Settings, group: str, feeds: tuple[str, ...]) -> None:
-    """Go on with a key that FEEDs do not get: they can read on only in messages before.
+    """Remove FEEDs from GROUP: it goes on with a key that they do not get.
 
-    Members who have not heard of it yet still write for them.
+    They can still read earlier messages. Members who have not heard of the removal still write for them.
     """
     members = [reference_of(feed) for feed in feeds]
     with commands_of(settings) as commands:

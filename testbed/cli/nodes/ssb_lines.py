@@ -54,8 +54,8 @@ def detached_text(entry: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def when(ms: float, form: str = "%Y-%m-%d %H:%M:%S") -> str:
-    """Return a time, ms since 1970, as a date in UTC; as it is where the calendar has no such day: a
-    timestamp is whatever number its author has signed.
+    """Return a time, ms since 1970, as a date in UTC; the number itself if it is outside the calendar, as
+    authors may sign any number.
     """
     try:
         return datetime.fromtimestamp(ms / 1000, UTC).strftime(form)
@@ -76,7 +76,7 @@ def message_line(value: dict[str, Any], said: dict[str, Any] | None, name: str |
     else:
         text = json.dumps(content, ensure_ascii=False)
     mark = "  (private)" if said is not None else ""
-    who = label(f"{value['author'][:9]}…", {f"{value['author'][:9]}…": name})
+    who = f"{value['author'][:9]}…{shown(name)}"
     one_line = text.replace("\n", " ")
     return f"{time}  {who} {value['sequence']:>5}{mark}  {one_line}"
 

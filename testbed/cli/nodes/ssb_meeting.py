@@ -1,18 +1,16 @@
 """`feednet ssb pubs`, `rooms` and `alias`: peers through which others are met."""
 
 import json
-import time
 from typing import Any
 
 import click
 
 from ssb.daemon.views import shown
-from testbed.cli.nodes.ssb import Settings, commands_of
-from testbed.cli.nodes.ssb_lines import label, reference_of
+from testbed.cli.nodes.ssb import Settings, awaited, commands_of
+from testbed.cli.nodes.ssb_lines import reference_of
 from testbed.errors import UserError
 
 _PATIENCE_S = 10.0
-_PAUSE_S = 0.1
 
 
 @click.command()
@@ -29,11 +27,10 @@ def pubs(settings: Settings, as_json: bool) -> None:
         click.echo(json.dumps(row, ensure_ascii=False) if as_json else _pub_line(row))
 
 
-def _pub_line(row: dict[str, object]) -> str:
+def _pub_line(row: dict[str, Any]) -> str:
     state = "connected" if row["connected"] else row["trouble"] or "not connected"
     logs = "1 log" if row["authors"] == 1 else f"{row['authors']} logs"
-    name = row["name"] if isinstance(row["name"], str) else None
-    return f"{label(str(row['pub']), {str(row['pub']): name})}  {row['address']}, in {logs}, {state}"
+    return f"{row['pub']}{shown(row['name'])}  {row['address']}, in {logs}, {state}"
 
 
 @click.command()
@@ -42,7 +39,7 @@ def _pub_line(row: dict[str, object]) -> str:
 def rooms(settings: Settings, as_json: bool) -> None:
     """Show the rooms that the running peer visits, and who is there.
 
-    `feednet ssb connect` leads into an open room, `feednet ssb invite accept` into one for members.
+    Enter an open room by `feednet ssb connect`, and one for members by `feednet ssb invite accept`.
     """
     with commands_of(settings) as commands:
         state = commands.answer(["rooms"], [])
@@ -58,14 +55,13 @@ def rooms(settings: Settings, as_json: bool) -> None:
         for one in room["attendants"]:
             how = "connected through the room" if one["tunnelled"] else "connected"
             click.echo(
-                f"there      {label(one['peer'], {one['peer']: one['name']})}"
-                f"{', ' + how if one['connected'] else ''}"
+                f"there      {one['peer']}{shown(one['name'])}{', ' + how if one['connected'] else ''}"
             )
 
 
 @click.command()
 @click.argument("name")
-@click.option("--room", metavar="FEED", help="The room; needless if the peer visits one only.")
+@click.option("--room", metavar="FEED", help="The room; not needed if the peer visits only one.")
 @click.option("--revoke", is_flag=True, help="Give the alias up.")
 @click.pass_obj
 def alias(settings: Settings, name: str, room: str | None, revoke: bool) -> None:
@@ -77,16 +73,7 @@ def alias(settings: Settings, name: str, room: str | None, revoke: bool) -> None
                 raise UserError(f"the peer visits {len(visited)} rooms: name one with --room")
             [room] = visited
         call = ["room", "revokeAlias" if revoke else "registerAlias"]
-        answer = _answered(commands, call, [reference_of(room, "--room: "), name])
+        arguments = [reference_of(room, "--room: "), name]
+        answer = awaited(commands, call, arguments, _PATIENCE_S, "the room does not answer")
     if not revoke:
         click.echo(answer)
-
-
-def _answered(commands: Any, call: list[str], arguments: list[str]) -> Any:
-    """Return a room's answer; raise UserError if it does not come."""
-    ends = time.monotonic() + _PATIENCE_S
-    while (answer := commands.answer(call, arguments)) is None:
-        if time.monotonic() >= ends:
-            raise UserError("the room does not answer")
-        time.sleep(_PAUSE_S)
-    return answer

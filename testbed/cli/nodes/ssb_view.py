@@ -1,7 +1,6 @@
 """`feednet ssb get`, a message by its id and its thread; and `view`, what applications make of messages."""
 
 import json
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from typing import Any, NamedTuple
@@ -13,17 +12,15 @@ from ssb.applications.gatherings import Gatherings
 from ssb.applications.tangles import Tangle, threads
 from ssb.applications.votes import Votes
 from ssb.message import Message
-from testbed.cli.nodes.ssb import Settings, commands_of
+from testbed.cli.nodes.ssb import Settings, awaited, commands_of
 from testbed.cli.nodes.ssb_lines import label, message_line, when
 from testbed.cli.options import Number
-from testbed.errors import UserError
 
 Rows = list[dict[str, Any]]
 Name = Callable[[str], str]
 
 _LONGEST = 60
 _TO_THE_MINUTE = "%Y-%m-%d %H:%M"
-_PAUSE_S = 0.2
 
 
 class _View(NamedTuple):
@@ -47,20 +44,11 @@ def get(settings: Settings, message: str, patience: float, thread: bool, as_json
     far. The message is what its author has signed. Its place in the author's feed is not checked.
     """
     with commands_of(settings) as commands:
-        value = _found(commands, message, patience)
+        missing = f"{message}: no peer has sent it; the running peer goes on to ask"
+        value = awaited(commands, ["get"], [message], patience, missing)
         values = _answered(commands, message, value) if thread else [value]
     for each in values:
         click.echo(json.dumps(each, ensure_ascii=False) if as_json else message_line(each, None, None))
-
-
-def _found(commands: Any, message: str, patience: float) -> dict[str, Any]:
-    ends = time.monotonic() + patience
-    while (value := commands.answer(["get"], [message])) is None:
-        if time.monotonic() >= ends:
-            raise UserError(f"{message}: no peer has sent it; the running peer goes on to ask")
-        time.sleep(_PAUSE_S)
-    found: dict[str, Any] = value
-    return found
 
 
 def _answered(commands: Any, root: str, first: dict[str, Any]) -> list[dict[str, Any]]:

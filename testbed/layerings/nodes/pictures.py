@@ -64,7 +64,7 @@ class Album:
                     noted.append(_of_picture(event, event.time, word, blob, size))
         return noted
 
-    def where(self, blob: str) -> str | None:
+    def author_of(self, blob: str) -> str | None:
         """Return the author of a message that has a missing picture; None if it is not missing."""
         return self._missing[blob][0].feed if blob in self._missing else None
 
@@ -143,7 +143,7 @@ class PictureReader(Outputs):
         self._follow_up(now)
 
     def _hint(self, blob: str) -> tuple[bytes, ...] | None:
-        author = self._album.where(blob)
+        author = self._album.author_of(blob)
         return None if author is None else (log_name(author),)
 
     def _follow_up(self, now: int) -> None:

@@ -28,7 +28,7 @@ class HolesNode(RungNode):
         return super().held() | {"contents": StateSize(number, store.used)}
 
     def counters(self) -> dict[str, Any]:
-        """Return RungNode's counters; also the contents here that their author asks to delete sometime."""
+        """Return RungNode's counters; also the contents here that their author asks to delete in the run."""
         here = sum(self.state.blobs.size(blob) is not None for blob in self._asked)
         return super().counters() | {"asked_contents": here}
 

@@ -21,7 +21,7 @@ from testbed.layerings.nodes.node import Context, Parameters, SimpleLayering
 from testbed.layerings.nodes.peer_role import Role, peer_identity
 from testbed.layerings.nodes.titles import title
 from testbed.layerings.nodes.workload import Feature
-from testbed.layerings.peers.ssb import PEER_FEATURES, SsbNode
+from testbed.layerings.peers.ssb import PEER_FEATURES, EbtTimes, SsbNode
 from topologies.model import Topology
 
 _POLLS = ("scan", "append-poll")
@@ -33,11 +33,11 @@ class RungParameters(Parameters):
     hops: int = Field(default=1, ge=1, le=10)
     """How many follows lead to the feeds that a subscriber replicates. 1: those that it follows."""
     encrypt: bool = True
-    """Handshake and box stream; without them, what encryption costs is seen."""
+    """Handshake and box stream. Without them a run shows the cost of encryption."""
 
 
 class PollParameters(RungParameters):
-    """Parameters of what calls others now and then."""
+    """Parameters of rungs that call others now and then."""
 
     interval_ms: int = Field(default=1000, ge=10, le=86_400_000)
     """Time from one call to the next: of each publisher under polls, of one random peer under gossip."""
@@ -59,15 +59,8 @@ class FloodParameters(RungParameters):
     """Random peers that each peer calls, and stays connected with."""
 
 
-class EbtParameters(FloodParameters):
+class EbtParameters(EbtTimes, FloodParameters):
     """Parameters of `ebt`."""
-
-    note_delay_ms: int = Field(default=100, ge=0, le=60_000)
-    """Longest wait of a note that tells progress only, also of the first when peers meet again. The wait is
-    random, and the note is not sent if the other peer says before that it is as far: above a round trip, of
-    two peers mostly one tells."""
-    patience_ms: int = Field(default=3000, ge=1, le=3_600_000)
-    """How long a peer that is ahead may send nothing before another one is asked."""
 
 
 class RungNode(SsbNode):

@@ -38,7 +38,18 @@ EXCHANGE_BYTES = 32 + 3 * 8 + 2
 """State of a feed on a connection: its key, what the remote has, was sent and was told, and both modes."""
 
 
-class SsbParameters(Parameters):
+class EbtTimes(Parameters):
+    """Parameters of peers with EBT."""
+
+    note_delay_ms: int = Field(default=100, ge=0, le=60_000)
+    """Longest wait of a note that only tells progress, also of the first one when peers meet again. The wait
+    is random, and the note is dropped if the other peer meanwhile says that it has as much. So if the wait is
+    longer than a round trip, mostly only one of two peers sends a note."""
+    patience_ms: int = Field(default=3000, ge=1, le=3_600_000)
+    """How long a peer that is ahead may send nothing before another one is asked."""
+
+
+class SsbParameters(EbtTimes):
     """Parameters of `ssb`."""
 
     connect: Literal["publishers", "neighbours"] = "publishers"
@@ -48,13 +59,7 @@ class SsbParameters(Parameters):
     """With `publishers`: how many follows lead to the feeds that a subscriber replicates. 1: those that it
     follows; 2: also those that their publishers follow. It can hand on what it replicates."""
     encrypt: bool = True
-    """Handshake and box stream, as all running peers do; without them, what encryption costs is seen."""
-    note_delay_ms: int = Field(default=100, ge=0, le=60_000)
-    """Longest wait of a note that tells progress only, also of the first when peers meet again. The wait is
-    random, and the note is not sent if the other peer says before that it is as far: above a round trip, of
-    two peers mostly one tells."""
-    patience_ms: int = Field(default=3000, ge=1, le=3_600_000)
-    """How long a peer that is ahead may send nothing before another one is asked."""
+    """Handshake and box stream, as all running peers do. Without them a run shows the cost of encryption."""
 
 
 class SsbNode(RoleNode, PassiveEndpoint):

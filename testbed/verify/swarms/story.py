@@ -69,7 +69,7 @@ class Swarm(Story):
 def messages(feed: int, branch: int = 0, end: tuple[int, ...] = ()) -> tuple[Message, ...]:
     """Return a feed of the pool; the two branches differ after some messages.
 
-    `end` is one of Swarm.ends; what its author has signed behind it is there, too.
+    `end` is one of Swarm.ends; what its author has signed after it is there, too.
     """
     rng = Random(f"swarm {feed}")
     identity = Identity.from_seed(rng.randbytes(32))

@@ -215,7 +215,7 @@ class _World(World[Swarm]):
             self._members[name].peer.want(end.successor, now)
 
     def _check_ended(self, name: str) -> None:
-        """Check that a peer holds nothing behind the end of a feed, and asks nobody for it."""
+        """Check that a peer holds nothing after the end of a feed, and asks nobody for it."""
         if name in self.story.old:
             return
         replication = self._members[name].peer.replication
