@@ -29,11 +29,12 @@ class Event(NamedTuple):
         time: ns.
         event: "published" or "delivered", an item; "forked", seq is where; "joined" and "stopped", of a
             subscriber; "error", a subscription's error, given by `detail`; "mapped" and "resolved", of a
-            name service and of its client: the feed has moved, seq is the record's.
+            name service and of its client: the feed has moved, seq is the record's; "shared" and "shown", the
+            picture of an item, at its author and at a reader who has the item, too.
         feed: the feed's key, its author's reference (`@...=.ed25519`).
         seq: the item's sequence number, 0 for none.
-        size: of the SSB message, bytes.
-        detail: the error, in a word.
+        size: of the SSB message, or of the picture, bytes.
+        detail: the error, in a word, or the picture's name, a URI.
     """
 
     time: int

@@ -9,8 +9,10 @@ Drawing is inverse transform sampling: a uniform position in the table, linear b
 Successive draws are independent; those of the real feed are not.
 """
 
+from collections.abc import Callable, Mapping
 from random import Random
 
+from ssb.canonical import Value
 from ssb.keys import Identity
 from ssb.message import Message
 
@@ -54,13 +56,14 @@ def generate_feed(
     identity: Identity | None = None,
     tip: Message | None = None,
     size: int | None = None,
+    more: Callable[[int], Mapping[str, Value]] = lambda number: {},
 ) -> list[Message]:
     """A signed feed of `items` messages of type post, determined by the state of `rng`.
 
     The author is `identity`, or drawn from `rng`. With a `tip`, a message of that feed, the messages continue
     it, so that two generators make two branches of a forked feed. Text fills each message to its size, to the
     byte: a post without text has 381 bytes and the digits of its sequence number. With a `size`, at least
-    SMALLEST, all have that many bytes.
+    SMALLEST, all have that many bytes. The fields that `more` gives for a sequence number come on top.
     """
     if identity is None:
         identity = Identity.from_seed(rng.randbytes(32))
@@ -70,7 +73,8 @@ def generate_feed(
         drawn = _draw(rng, SIZE_QUANTILES)
         empty = Message.create(identity, tip, {"type": "post", "text": ""}, timestamp)
         text = _words(rng, (size or drawn) - len(empty.encoded))
-        tip = Message.create(identity, tip, {"type": "post", "text": text}, timestamp)
+        number = 1 if tip is None else tip.sequence + 1
+        tip = Message.create(identity, tip, {"type": "post", "text": text, **more(number)}, timestamp)
         messages.append(tip)
         timestamp += _draw(rng, GAP_QUANTILES)
     return messages

@@ -12,7 +12,10 @@ The rules are those of ssb-friends (npm), tested against its code:
 - A feed decided by a block or an unfollow is *excluded*, and its own statements are ignored.
 - Statements of authors at the greatest hops are ignored, too.
 
-One difference: of a private and a public statement the later is valid, not always the private one.
+Two differences. Of a private and a public statement the later is valid, not always the private one. And a
+feed that has ended may name a successor (`ssb.ending`): then each author's statement about the ended feed
+holds for the successor, too, until that author has made one about the successor itself. Of several ended
+feeds with one successor, a block outweighs a follow.
 """
 
 from collections import defaultdict
@@ -37,6 +40,9 @@ class Relation(IntEnum):
     UNFOLLOWED = -2
 
 
+_FIRMEST: Final = (Relation.BLOCKS, Relation.FOLLOWS, Relation.UNFOLLOWED)
+
+
 class Changes(NamedTuple):
     """Change of the set of replicated feeds: feeds added and removed."""
 
@@ -58,9 +64,12 @@ class Graph:
     def __init__(self, origin: str, max_hops: int = DEFAULT_MAX_HOPS) -> None:
         self.origin = origin
         self.max_hops = max_hops
-        # Author -> feed -> its last statement about the feed, with sequence number; and the reverse.
+        # Author -> feed -> its last statement about the feed, with sequence number; and the reverse. The
+        # number is 0 for a statement about an ended feed that holds for its successor.
         self._stated: defaultdict[str, dict[str, tuple[Relation, int]]] = defaultdict(dict)
         self._about: defaultdict[str, dict[str, Relation]] = defaultdict(dict)
+        self._successors: dict[str, str] = {}
+        self._ended: defaultdict[str, list[str]] = defaultdict(list)  # by their successor
         self._distances: dict[str, int] = {origin: 0}
         self._dirty: set[str] = set()
         self._replicated = {origin}
@@ -80,27 +89,48 @@ class Graph:
             parse_feed(about)
         except InvalidRef:
             return
-        stated = self._stated[author]
-        before = stated.get(about)
+        before = self._stated[author].get(about)
         if before is not None and before[1] >= sequence:
             return
-        relation = _relation(content)
-        stated[about] = relation, sequence
-        self._about[about][author] = relation
-        if (before is None or before[0] != relation) and self._counts(self._distances.get(author)):
-            self._dirty.add(about)
+        self._state(author, about, _relation(content), sequence)
+        self._pass_on(author, about)
+
+    def succeed(self, feed: str, successor: str) -> None:
+        """Add the end of a feed that names a successor; a feed ends once."""
+        if feed not in self._successors:
+            self._successors[feed] = successor
+            self._ended[successor].append(feed)
+            for author in list(self._about.get(feed, ())):
+                self._pass_on(author, feed)
+
+    def successors(self, feed: str) -> list[str]:
+        """The feeds that go on in place of a feed, one after the other; none if it has not ended so."""
+        found: list[str] = []
+        while (following := self._successors.get(feed)) is not None and following not in found:
+            found.append(following)
+            feed = following
+        return found
+
+    def ends(self) -> Iterator[tuple[str, str]]:
+        """Yield the ended feeds that name a successor, with it."""
+        yield from self._successors.items()
 
     def statements(self) -> Iterator[tuple[str, str, Relation, int]]:
         """Yield each author's last statement about each feed: author, feed, relation, sequence number."""
         for author, stated in self._stated.items():
             for about, (relation, sequence) in stated.items():
-                yield author, about, relation, sequence
+                if sequence:
+                    yield author, about, relation, sequence
 
-    def restore(self, statements: Iterable[tuple[str, str, Relation, int]]) -> None:
-        """Add the statements of another graph to an empty one; much faster than from messages."""
+    def restore(
+        self, statements: Iterable[tuple[str, str, Relation, int]], ends: Iterable[tuple[str, str]] = ()
+    ) -> None:
+        """Add statements and ends of another graph to an empty one; much faster than from messages."""
         for author, about, relation, sequence in statements:
             self._stated[author][about] = relation, sequence
             self._about[about][author] = relation
+        for feed, successor in ends:
+            self.succeed(feed, successor)
         self._distances = self._search(self.origin, self.max_hops)
         replicated = {feed for feed, distance in self._distances.items() if distance >= 0}
         self._changed ^= self._replicated ^ replicated
@@ -108,9 +138,15 @@ class Graph:
 
     def blocks(self) -> Iterator[tuple[str, str]]:
         """Yield all blocks: author and blocked feed."""
-        for author, about, relation, _ in self.statements():
-            if relation is Relation.BLOCKS:
-                yield author, about
+        for about, stated in self._about.items():
+            for author, relation in stated.items():
+                if relation is Relation.BLOCKS:
+                    yield author, about
+
+    def blockers(self, feed: str) -> list[str]:
+        """The feeds that block a feed."""
+        stated = self._about.get(feed, {})
+        return [author for author, relation in stated.items() if relation is Relation.BLOCKS]
 
     def forget(self, author: str) -> None:
         """Forget the statements of an author if they are ignored; no effect otherwise."""
@@ -121,7 +157,7 @@ class Graph:
                     del self._about[about]
 
     def relation(self, source: str, feed: str) -> Relation | None:
-        """The latest statement of `source` about a feed; None if there is none."""
+        """The statement of `source` that holds for a feed; None if there is none."""
         stated = self._stated.get(source, {}).get(feed)
         return None if stated is None else stated[0]
 
@@ -156,6 +192,34 @@ class Graph:
             start = self.origin if origin is None else origin
             distances = self._search(start, self.max_hops if max_hops is None else max_hops)
         return {feed: distance for feed, distance in distances.items() if distance >= 0}
+
+    def _state(self, author: str, about: str, relation: Relation, sequence: int) -> None:
+        before = self._stated[author].get(about)
+        self._stated[author][about] = relation, sequence
+        self._about[about][author] = relation
+        if (before is None or before[0] != relation) and self._counts(self._distances.get(author)):
+            self._dirty.add(about)
+
+    def _pass_on(self, author: str, feed: str) -> None:
+        """Let an author's statement about a feed hold for its successors, up to one with its own."""
+        for successor in self.successors(feed):
+            if successor == feed or self._stated[author].get(successor, (None, 0))[1]:
+                break
+            self._state(author, successor, min(self._inherited(author, successor), key=_FIRMEST.index), 0)
+
+    def _inherited(self, author: str, feed: str) -> list[Relation]:
+        """An author's own statements about the feeds that have ended in favour of one."""
+        found: list[Relation] = []
+        seen, ahead = {feed}, [*self._ended[feed]]
+        while ahead:
+            ended = ahead.pop()
+            relation, sequence = self._stated[author].get(ended, (None, 0))
+            if relation is not None and sequence:
+                found.append(relation)
+            elif ended not in seen:
+                ahead += self._ended.get(ended, ())
+            seen.add(ended)
+        return found
 
     # A distance is that of ssb-friends: the hops, negative if a block or an unfollow has decided.
 

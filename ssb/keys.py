@@ -6,6 +6,7 @@ suffix for the algorithm (Scuttlebutt Protocol Guide, "Keys and identities", "Me
 accepted, one feed would have two names.
 """
 
+import re
 from binascii import a2b_base64, b2a_base64
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -27,6 +28,8 @@ from ssb.work import WORK
 
 KEY_BYTES = 32
 SIGNATURE_BYTES = 64
+
+_BLOB = re.compile(r"&[A-Za-z0-9+/]{43}=\.sha256")
 
 
 class InvalidRef(ValueError):
@@ -182,6 +185,11 @@ def _ref(sigil: str, raw: bytes, suffix: str) -> str:
     if len(raw) != KEY_BYTES:
         raise ValueError(f"a reference names {KEY_BYTES} bytes, not {len(raw)}")
     return sigil + encode_base64(raw) + suffix
+
+
+def named_blobs(text: str) -> list[str]:
+    """Return the references of blobs in a message's text, each once, in the order of their first places."""
+    return list(dict.fromkeys(_BLOB.findall(text)))
 
 
 def _parse(ref: str, sigil: str, suffix: str) -> bytes:

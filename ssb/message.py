@@ -299,7 +299,7 @@ def _check_fields(value: dict[str, Any]) -> None:
         raise InvalidMessage("timestamp is not a number")
     if value["hash"] != "sha256":
         raise InvalidMessage("hash is not sha256")
-    _check_content(value["content"])
+    check_content(value["content"])
     _check_text("signature", value["signature"], _parse_signature)
 
 
@@ -312,7 +312,8 @@ def _check_text(name: str, text: Value, read: Callable[[str], bytes]) -> None:
         raise InvalidMessage(f"{name}: {error}") from None
 
 
-def _check_content(content: Value) -> None:
+def check_content(content: Value) -> None:
+    """Raise InvalidMessage unless a message may have this content."""
     if isinstance(content, str):
         box = _BOX.fullmatch(content)
         if box is None:

@@ -1,8 +1,9 @@
 """SSB URIs, as applications share them, for the references and addresses used between peers.
 
-`ssb:feed/classic/<KEY>`, `ssb:message/classic/<HASH>` and `ssb:blob/classic/<HASH>`, in base64 for URLs, and
-`ssb:address/multiserver?multiserverAddress=<ADDRESS>`. The older forms are accepted, too: `ed25519` and
-`sha256` in place of `classic`, `ssb://`, and colons in place of slashes (SSB URI Specification 1.3).
+`ssb:feed/classic/<KEY>`, `ssb:message/classic/<HASH>`, `ssb:blob/classic/<HASH>` and
+`ssb:identity/group/<ID>`, in base64 for URLs, and `ssb:address/multiserver?multiserverAddress=<ADDRESS>`. The
+older forms are accepted, too: `ed25519` and `sha256` in place of `classic`, `ssb://`, and colons in place of
+slashes (SSB URI Specification 1.3).
 """
 
 import re
@@ -10,9 +11,15 @@ from typing import Final
 from urllib.parse import parse_qs, urlsplit
 
 _REFERENCE: Final = re.compile(
-    r"(feed|message|blob)([/:])(classic|ed25519|sha256)\2([A-Za-z0-9_-]+={0,2})(?:\?.*)?"
+    r"(?:(feed|message|blob)([/:])(?:classic|ed25519|sha256)\2|(identity)([/:])group\4)"
+    r"([A-Za-z0-9_-]+={0,2})(?:\?.*)?"
 )
-_SIGILS: Final = {"feed": ("@", ".ed25519"), "message": ("%", ".sha256"), "blob": ("&", ".sha256")}
+_SIGILS: Final = {
+    "feed": ("@", ".ed25519"),
+    "message": ("%", ".sha256"),
+    "blob": ("&", ".sha256"),
+    "identity": ("%", ".cloaked"),
+}
 
 
 def plain(text: str) -> str:
@@ -23,8 +30,8 @@ def plain(text: str) -> str:
     rest = rest.removeprefix("//")
     found = _REFERENCE.fullmatch(rest)
     if found is not None:
-        sigil, suffix = _SIGILS[found[1]]
-        return sigil + found[4].translate(str.maketrans("-_", "+/")) + suffix
+        sigil, suffix = _SIGILS[found[1] or found[3]]
+        return sigil + found[5].translate(str.maketrans("-_", "+/")) + suffix
     if rest.startswith(("address/multiserver", "address:multiserver")):
         addresses = parse_qs(urlsplit(rest).query).get("multiserverAddress")
         if addresses:

@@ -1,4 +1,8 @@
-"""Names and packets of SSB messages over NDN."""
+"""Names and packets of SSB messages and blobs over NDN.
+
+A blob's segments are under /ssb/blobs/<hash>, named by NDN's conventions and numbered from 0. They are not
+signed: the name has the hash of the whole blob, which is verified.
+"""
 
 from forwarder.wire.feed import feed_key, feed_name, item_name, split_item, ssb_content
 from forwarder.wire.name import (
@@ -17,13 +21,17 @@ from forwarder.wire.packet import Data, make_data
 from forwarder.wire.tlv import MalformedPacket, element, elements, nni, read_nni
 from ssb.keys import blob_ref, feed_ref, message_ref, parse_blob, parse_feed, parse_message
 from ssb.message import Message
+from ssb.store.blobs import BlobStore
 
 LOGS = from_uri("/ssb/logs")
 SHA256 = from_uri("/ssb/sha256")
 BLOBS = from_uri("/ssb/blobs")
 
+SEGMENT_BYTES = 4096
+"""Content of each segment of a blob but the last, which may have less."""
+
 _DIGEST_BYTES = 32
-_FRESHNESS_MS = 3_600_000  # an item never changes
+_FRESHNESS_MS = 3_600_000  # an item never changes, nor does a blob
 _METADATA_FRESHNESS_MS = 10  # as in ndn-cxx
 _METADATA = component(KEYWORD, b"metadata")
 _NOTIFY = component(KEYWORD, b"notify")
@@ -83,6 +91,21 @@ def blob_name(blob: str) -> bytes:
 def segment_name(blob: str, number: int) -> bytes:
     """Return the name of a segment of a blob, numbered from 0: <blob>/seg=<number>."""
     return blob_name(blob) + component(SEGMENT, nni(number))
+
+
+def last_segment(size: int) -> int:
+    """Return the number of the last segment of a blob of `size` bytes; the empty blob has one segment."""
+    return max(size - 1, 0) // SEGMENT_BYTES
+
+
+def segment_packet(blobs: BlobStore, blob: str, number: int) -> bytes | None:
+    """Return the Data packet of a segment; None if the blob is not held, or has no such segment."""
+    size = blobs.size(blob)
+    if size is None or number > last_segment(size):
+        return None
+    content = blobs.read(blob, number * SEGMENT_BYTES, SEGMENT_BYTES) if size else b""
+    final = component(SEGMENT, nni(last_segment(size)))
+    return make_data(segment_name(blob, number), content, freshness_ms=_FRESHNESS_MS, final_block=final)
 
 
 def split_segment(name: bytes) -> tuple[str, int] | None:

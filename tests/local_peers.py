@@ -1,10 +1,10 @@
 """Users' peers on an emulated network, in virtual time, with real accounts on disk."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from pathlib import Path
 from random import Random
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Any, Self
 
 from base.endpoint import Program, StreamPort
@@ -14,6 +14,7 @@ from ssb.daemon.commands import Commands
 from ssb.daemon.local_peer import LocalPeer
 from ssb.keys import Identity
 from ssb.peer.options import PORT, PeerOptions
+from ssb.rooms.room import RoomOptions
 from ssb.transport.address import PeerAddress
 from testbed.scenario.sections import TopologySpec
 from topologies.emulator.network import EmulatedNetwork
@@ -27,9 +28,15 @@ class LocalPeers:
     Args:
         directory: has an account in a directory for each.
         links: pairs of names.
+        rooms: those that are rooms, and whether these are open.
     """
 
-    def __init__(self, directory: Path, links: Iterable[tuple[str, str]]) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        links: Iterable[tuple[str, str]],
+        rooms: Mapping[str, bool] = MappingProxyType({}),
+    ) -> None:
         pairs = list(links)
         spec = TopologySpec(links=tuple({"a": a, "b": b, "delay_ms": 5.0} for a, b in pairs))
         self.topology = spec.build()
@@ -43,7 +50,8 @@ class LocalPeers:
             self.accounts[name] = account = Account(place, identity=identity)
             if is_new:
                 account.own.settle()  # nobody has used it elsewhere
-            self.peers[name] = LocalPeer(account, PeerOptions(), Random(name), EPOCH_MS, 0)
+            room = RoomOptions(name, rooms[name], self.address(name)) if name in rooms else None
+            self.peers[name] = LocalPeer(account, PeerOptions(), Random(name), EPOCH_MS, 0, room=room)
         programs = {name: [Program(peer, {1: StreamPort(PORT)})] for name, peer in self.peers.items()}
         self.network = EmulatedNetwork(self.topology, programs, seed=1, capture=None)
 

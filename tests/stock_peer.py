@@ -66,15 +66,19 @@ class StockPeer:
 
     Args:
         directory: of its identity and messages.
-        way: "ebt" or "history".
+        way: "ebt" or "history", by which it replicates; "rooms" is "ebt" with ssb-conn and ssb-room-client.
+        script: what Node.js runs.
+        packages: folder of its program and their list: "ssb/tribes" for one with private groups.
     """
 
-    def __init__(self, directory: Path, way: str = "ebt") -> None:
+    def __init__(
+        self, directory: Path, way: str = "ebt", script: str = "peer.js", packages: str = "ssb/node"
+    ) -> None:
         directory.mkdir(exist_ok=True)
         self.port = free_port()
         self._process = subprocess.Popen(
-            ["node", HERE / "ssb" / "node" / "peer.js", directory, str(self.port), way],
-            env=os.environ | {"NODE_PATH": str(node_modules())},
+            ["node", HERE / packages / script, directory, str(self.port), way],
+            env=os.environ | {"NODE_PATH": str(node_modules(packages))},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -108,6 +112,13 @@ class StockPeer:
     ) -> None:
         self._process.kill()
         self._process.communicate()
+
+
+class StockRoom(StockPeer):
+    """A room server that runs npm's ssb-room; it takes no actions."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory, script="room.js")
 
 
 class OurPeer:
@@ -154,13 +165,17 @@ class OurPeer:
         """Follow a feed."""
         self.do("publish", arguments=[{"type": "contact", "contact": feed, "following": True}])
 
-    def log(self, feed: str) -> list[dict[str, Any]]:
-        """Return the messages of a feed that it holds, with their ids."""
+    def stream(self, *name: str, **options: Any) -> list[dict[str, Any]]:
+        """Make a call of form source at its socket; return all answers."""
         running = RunningPeer(self.directory)
         try:
-            return list(running.stream(["createLogStream"], [{"id": feed}]))
+            return list(running.stream(name, [options]))
         finally:
             running.close()
+
+    def log(self, feed: str, **options: Any) -> list[dict[str, Any]]:
+        """Return the messages of a feed that it holds, with their ids."""
+        return self.stream("createLogStream", id=feed, **options)
 
     def ids(self, feed: str) -> list[str]:
         """Return the ids of the messages of a feed that it holds."""

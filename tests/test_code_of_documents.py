@@ -59,6 +59,7 @@ BLOCKS = blocks()
 PROGRAM = ("experiments.md", "from feednet import Experiment, delivered, everything_delivered")
 FIRST = ("README.md", "from feednet import Experiment")
 DISSECTORS = ("captures.md", "from scapy.all import *")
+ENDING = ("ssb-over-ndn.md", "from feednet import Experiment")
 CONFIGURATION = ("strategies.md", '[[strategies]] | prefix = "/unibas"')
 METRICS = ("operating.md", "[metrics]")
 
@@ -98,6 +99,7 @@ PARTS: dict[Block, tuple[str, Mapping[str, Any]]] = {
         | {"workload": {"schedule": {"speed": 1e9, "idle_limit_ms": 20.0}}},
     ),
     ("scenarios.md", "[workload]"): ("fetch", {"layerings": ["ndn"]}),
+    ("scenarios.md", "[workload.pictures]"): ("photos", {"layerings": ["pull"], "workload": {"items": 12}}),
     ("strategies.md", "[strategies]"): ("fanout", FEW),
     ("topologies.md", '[topology] | generator = "random"'): ("line", FEW),
     ("topologies.md", '[topology] | library = "abilene"'): ("line", FEW),
@@ -126,7 +128,7 @@ def block(begins: Block) -> str:
 
 
 def test_every_block_is_run() -> None:
-    claimed = [*ELSEWHERE, *PARTS, PROGRAM, FIRST, DISSECTORS, CONFIGURATION, METRICS]
+    claimed = [*ELSEWHERE, *PARTS, PROGRAM, FIRST, DISSECTORS, ENDING, CONFIGURATION, METRICS]
     texts = [block(each) for each in claimed]
     assert sorted(texts) == sorted(BLOCKS.values())
     for place in ELSEWHERE.values():
@@ -174,6 +176,15 @@ def test_an_experiment_runs(program: Block, items: int, tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert re.search(rf"(?m)^delivered .* {items}\.0+ +{items}\.0+$", done.stdout)
+
+
+def test_a_feed_that_has_ended_is_asked_for_no_more(capsys: pytest.CaptureFixture[str]) -> None:
+    exec(block(ENDING), {})
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    frames = {(told, name): int(count) for told, name, count, _ in rows}
+    for name in ("pull", "poll", "long-lived", "persistent", "lli"):
+        assert frames["True", name] == 0 < frames["False", name]
+    assert 0 < frames["True", "tiny"] < frames["False", "tiny"]
 
 
 def test_packets_are_made_and_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

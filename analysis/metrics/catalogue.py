@@ -21,9 +21,10 @@ class Metric(NamedTuple):
     axis: str = ""
 
 
-DELIVERY, _LATENCY, _STATE, _PIT, _FINDING, _STANDING, _UPSTREAM, _WIRE, _SHARING = (
+DELIVERY, _LATENCY, _PICTURES, _STATE, _PIT, _FINDING, _STANDING, _UPSTREAM, _WIRE, _SHARING = (
     "Delivery",
     "Latency",
+    "Pictures",
     "State",
     "State: the PIT",
     "Finding feeds",
@@ -47,6 +48,7 @@ STATE_KINDS = {
     "statements": "follows and blocks",
     "feeds": "feeds of tinySSB",
     "packets": "packets for others",
+    "contents": "contents beside logs",
     OTHER: "other",
 }
 """Kinds of state, and their words: docs/architecture.md. `other` takes those of layerings from elsewhere."""
@@ -106,6 +108,36 @@ _FEEDNETS = (
     Metric(_LATENCY, "recovery_max", "Longest gap after a failure", "ms", "lower", "longest gap"),
     Metric(_LATENCY, "late_share", "Items that come after a newer one of any feed", "%", "lower"),
     Metric(_LATENCY, "late_by_max", "The newer one is newer by, maximum", "ms", "lower"),
+    Metric(_PICTURES, "pictures_share", "Share of expected pictures", "%", "higher", "share of pictures"),
+    Metric(
+        _PICTURES,
+        "picture_p50",
+        "Latency, publish or join to the picture, median",
+        "ms",
+        "lower",
+        "median latency of pictures",
+    ),
+    Metric(_PICTURES, "picture_p95", "Latency of pictures, 95th percentile", "ms", "lower"),
+    Metric(
+        _PICTURES,
+        "picture_bytes",
+        "Bytes on the wire for pictures, per picture that arrived",
+        "bytes",
+        "lower",
+        "bytes per picture",
+    ),
+    Metric(_PICTURES, "picture_again", "Bytes of pictures that a link carried again", "%", "lower"),
+    Metric(
+        _PICTURES,
+        "picture_author_bytes",
+        "Bytes sent by a picture’s author, per byte of the picture",
+        "bytes",
+        "lower",
+        "bytes from authors",
+    ),
+    Metric(_PICTURES, "picture_from_authors", "Bytes of pictures that authors served", "%", ""),
+    Metric(_PICTURES, "picture_from_others", "of which other people’s nodes", "%", ""),
+    Metric(_PICTURES, "picture_from_relays", "of which nodes that neither post nor read", "%", ""),
     Metric(
         _STATE, "state_entries_mean", "State entries, mean of a node", "entries", "lower", "state entries"
     ),
@@ -184,6 +216,21 @@ _FEEDNETS = (
         "Follows and blocks known, peak of a node, mean over nodes",
         "statements",
         "lower",
+    ),
+    Metric(
+        _STANDING,
+        "asked_holders",
+        "Nodes with contents that their author asks to delete, most at a time",
+        "nodes",
+        "",
+    ),
+    Metric(
+        _STANDING,
+        "asked_holders_end",
+        "Nodes with such contents when the last item is published",
+        "nodes",
+        "lower",
+        "nodes with contents to be deleted",
     ),
     Metric(_STANDING, "cache_hits", "Interests that content stores answered", "%", ""),
     Metric(

@@ -31,7 +31,7 @@ from analysis.decode.reader import Reading, strictly
 from analysis.decode.streams import STREAM_LAYERS_TABLE, side_tables
 from analysis.errors import AnalysisError, one_line_errors
 from analysis.files import Rows, whole_directory
-from analysis.metrics import aggregates, own
+from analysis.metrics import aggregates, own, pictures
 from analysis.metrics.catalogue import OWN
 from analysis.metrics.comparison import compare, measure
 from analysis.metrics.run import (
@@ -351,7 +351,10 @@ def _pits(packets: DataFrame, out: Path, known: Setting) -> dict[str, Rows]:
 def _measure(given: RunInputs) -> pa.Table:
     """Compute all tables behind the metrics; return the measures of all cases."""
     in_parallel(
-        *(partial(step, given) for step in (_state, _wire, _delay, _service, _needs, _streams, _moves))
+        *(
+            partial(step, given)
+            for step in (_state, _wire, _delay, _service, _needs, _streams, _moves, _pictures)
+        )
     )
     table = given.collected
     _tiny(given)
@@ -380,6 +383,8 @@ def _measure(given: RunInputs) -> pa.Table:
             table["counters"], table["told"], table["found"], given.setting.timeline, given.setting.runs
         ),
         held_state.totals(table["standing"]),
+        pictures.totals(given.application_events, table["pictures"], given.setting.nodes),
+        held_state.holder_totals(table["holders"], given.setting.runs),
         processors(table["counters"], given.setting.runs),
         tiny.totals(table["tiny_sent"].to_pylist(), table["latency_quantiles"].to_pylist(), given.cases),
         own.totals(OWN, Tables({name: _offered(given)[name] for name in own.OFFERED})),
@@ -444,8 +449,17 @@ def _moves(given: RunInputs) -> None:
     columns = pa.unify_schemas([moves.COUNTERS, held_state.COUNTERS, saturation.COUNTERS])
     counters = given.collected["counters"] = _read_lines(given.cases, columns, Run.counters)
     given.sorted("standing", held_state.peaks(counters), "layering", "node")
+    given.write("holders", held_state.holders(counters))
     given.collected["told"] = moves.signalling_messages(given.packets, given.runs).toArrow()
     given.write("found", moves.record_changes(given.application_events, given.cases))
+
+
+def _pictures(given: RunInputs) -> None:
+    if pc.any(pc.equal(given.application_events["event"], pictures.SHARED)).as_py():
+        found = pictures.pictures(given.messages, given.seen, _connections(given))
+        given.keep("pictures", found, "layering", "interface", "picture")
+    else:  # save the jobs
+        given.write("pictures", pictures.PICTURES.empty_table())
 
 
 def _tiny(given: RunInputs) -> None:

@@ -167,6 +167,7 @@ def _plots(given: _ReportInputs) -> tuple[dict[str, list[Figure]], int]:
             replication.spread(tables["latency_quantiles"], tables["reach"], manifest),
             replication.popularity(tables["authors"], manifest),
             replication.modes(tables["ebt_connections"], tables["ebt_modes"], manifest),
+            replication.holders(tables["holders"], manifest),
         ]
         if tables["causes"]
         else [],

@@ -22,9 +22,13 @@ SEEN = pa.schema(
         ("feed", pa.string()),
         *((name, pa.int64()) for name in ("seq", "stream_bytes", "frame_bytes", "payload_bytes")),
         *((name, pa.int64()) for name in ("note", "eager", "lazy", "switched")),
+        ("blob", pa.string()),
+        ("blob_bytes", pa.int64()),
     ]
 )
-"""The columns common to all protocols' tables, the protocol, and those of EBT's notes, null elsewhere."""
+"""The columns common to all protocols' tables, the protocol, and those of EBT's notes and of blobs, null
+elsewhere.
+"""
 
 TCP_PAYLOAD = 1460
 """TCP payload of an Ethernet frame of MTU 1500, without options, bytes."""
@@ -49,6 +53,14 @@ def _or_null(table: DataFrame, field: pa.Field) -> Column:
     if field.name in table.columns:
         return F.col(field.name)
     return F.lit(None).cast("long" if field.type == pa.int64() else "string").alias(field.name)
+
+
+def peers_of(connections: DataFrame) -> DataFrame:
+    """Return layering, node, address of the ends of analysis.decode.connections.CONNECTIONS."""
+    opened = F.col("direction") == "out"
+    return connections.select(
+        "layering", "node", F.when(opened, F.col("src")).otherwise(F.col("dst")).alias("address")
+    ).distinct()
 
 
 def items(messages: DataFrame) -> DataFrame:

@@ -244,7 +244,8 @@ EVENTS = Table(
             "",
             "noted by applications: `published`, `joined`, `delivered`, `forked`, `error`, `waiting` and"
             " `resumed` (the network knows no source of the feed, and knows one again), `mapped` and"
-            " `resolved` (a name service and a reader have a record that leads elsewhere); done by the"
+            " `resolved` (a name service and a reader have a record that leads elsewhere), `shared` and"
+            " `shown` (an author has posted a picture, a reader has it and its message); done by the"
             " scenario: `link-down`, `link-up`, `restart` ...; told from packets: `retransmission`, `nack`,"
             " `duplicate` (an item arrived where it was), `gap` (an item arrived before one that it follows),"
             " `repair` (the missing item arrived), `expired` (an Interest or LLI that nothing answered)",

@@ -7,7 +7,9 @@
     blobs/          blobs, in the format of stock peers
     ebt/            clocks of other peers, in the format of stock peers
     peers.json      known peers: a list of addresses
+    aliases.json    aliases of members, if it is a room
     invites.json    issued invites, and the remaining uses of each
+    dropped.json    ids of messages whose contents the user has deleted here
     socket          of the running peer, for commands
 
 One program writes to it at a time. Only its owner can read its contents, even if the directory existed
@@ -15,23 +17,31 @@ before, and open to others.
 """
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence, Set
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from secrets import token_bytes
 from typing import Any, Final
 
 from ssb import key_file, private
+from ssb.applications.pubs import Listed
 from ssb.canonical import InvalidJson, Value, parse, stringify
 from ssb.daemon.stock import stock_logs
 from ssb.daemon.views import FILE, Views
+from ssb.detached import DELETE, DETACHED, SALT_BYTES, detach
 from ssb.graph import DEFAULT_MAX_HOPS, Graph
+from ssb.groups.envelope import SUFFIX as BOX2
+from ssb.groups.envelope import Key, box, context_of
+from ssb.groups.groups import Groups
 from ssb.key_file import KeyFileError
 from ssb.keys import Identity
 from ssb.message import Message
+from ssb.rooms.alias import Alias, InvalidAlias, check
 from ssb.store import sound
 from ssb.store.blobs import DirectoryBlobs
 from ssb.store.clocks import ClockDirectory
+from ssb.store.contents import Contents
 from ssb.store.database import keep_private, write_private
 from ssb.store.feeds import Stored, StoreError, read_log
 from ssb.store.mark import Mark
@@ -43,6 +53,7 @@ SECRET: Final = "secret"
 MARK: Final = "secret.mark"
 STORE: Final = "feeds.sqlite"
 IMPORTED: Final = "it was imported"
+_LISTS: Final = ("peers.json", "invites.json", "aliases.json", "dropped.json")
 
 
 def is_account(path: Path) -> bool:
@@ -93,7 +104,7 @@ class Account:
                 (self.path / name).mkdir(exist_ok=True, mode=0o700)
         except OSError as error:
             raise StoreError(f"{self.path}: {error.strerror}") from None
-        for name in (SECRET, MARK, FILE, "blobs", "ebt", "peers.json", "invites.json"):
+        for name in (SECRET, MARK, FILE, "blobs", "ebt", *_LISTS):
             keep_private(self.path / name)
         self.feeds = SqliteFeeds(self.path / STORE, hmac_key)
         try:
@@ -110,6 +121,17 @@ class Account:
         return DirectoryBlobs(self.path / "blobs")
 
     @cached_property
+    def contents(self) -> Contents:
+        """The contents of detached messages; opened on first use, as all messages that name some are read."""
+        contents = Contents(self.blobs)
+        for stored in read_log(self.feeds, 0, {DETACHED, DELETE}):
+            contents.add(stored.message)
+        for dropped in self._dropped():
+            with suppress(KeyError):  # its feed is not here any more
+                contents.drop(dropped)
+        return contents
+
+    @cached_property
     def views(self) -> Views:
         """Views computed from messages; opened on first use."""
         return Views(self.path / FILE, self.feeds, self.identity.ref, self._hops)
@@ -118,6 +140,24 @@ class Account:
     def graph(self) -> Graph:
         """The graph of follows and blocks."""
         return self.views.graph
+
+    def pubs(self) -> list[Listed]:
+        """Return the pubs that replicated logs name, without this peer."""
+        listed = self.views.pubs.listed(self.graph.replicated())
+        return [pub for pub in listed if pub.address.peer != self.identity.ref]
+
+    @cached_property
+    def groups(self) -> Groups:
+        """Private messages of box2, and the groups in them; on first use, all of these are read."""
+        groups = Groups(self.identity)
+        for stored in read_log(self.feeds, 0, {None}):
+            if BOX2.encode() in stored.text:
+                groups.add(stored.message)
+        return groups
+
+    def comembers(self) -> Set[str]:
+        """The members of the user's groups, whose feeds are replicated, too, unless the user blocks them."""
+        return {feed for feed in self.groups.members() if not self.graph.is_blocked(feed)}
 
     def _open_own(self, identity: Identity | None) -> tuple[Identity, OwnFeed]:
         """Read the identity; or create or import it, where none has been lost."""
@@ -153,21 +193,59 @@ class Account:
             self.blobs.close()
 
     def update_views(self, message: Message) -> None:
-        """Add a message to the views, if they are open."""
+        """Add a message to the views and groups, if they are open."""
         if "views" in self.__dict__:
             self.views.add(message)
+        if "groups" in self.__dict__:
+            self.groups.add(message)
 
     def publish(
-        self, content: Mapping[str, Any], now_ms: float, recipients: list[str] | None = None
+        self, content: Mapping[str, Any] | str, now_ms: float, recipients: list[str] | None = None
     ) -> Message:
         """Write a message, a private one if there are recipients; raise InvalidMessage and StoreError.
 
         UnsureFeed, a StoreError, is raised as long as later messages may be elsewhere.
         """
-        body = private.box(content, [*recipients, self.identity.ref]) if recipients else content
+        body = content
+        if recipients and not isinstance(content, str):
+            body = private.box(content, [*recipients, self.identity.ref])
         message = self.own.publish(body, now_ms)
         self.update_views(message)
+        if "contents" in self.__dict__:
+            self.contents.add(message)
         return message
+
+    def detach(self, content: Mapping[str, Any]) -> dict[str, Value]:
+        """Store a content as a blob, and return the content of a message that names it; raise InvalidMessage,
+        RefusedBlob and StoreError.
+        """
+        named, blob = detach(self.identity.ref, content, token_bytes(SALT_BYTES))
+        self.blobs.add(blob)
+        return named
+
+    def drop(self, message: str) -> None:
+        """Delete the content of a message here, for good. Raises KeyError if it is not detached."""
+        self.contents.drop(message)
+        dropped = self._dropped()
+        if message not in dropped:
+            self._write_json("dropped.json", [*dropped, message])
+
+    def _dropped(self) -> list[str]:
+        dropped = self._read_json("dropped.json")
+        return [each for each in dropped if isinstance(each, str)] if isinstance(dropped, list) else []
+
+    def publish_sealed(self, content: Mapping[str, Any], now_ms: float, keys: Sequence[Key]) -> Message:
+        """Write a private message of box2 for the holders of some keys; raise as publish() does."""
+        tip = self.feeds.tip(self.identity.ref)
+        context = context_of(self.identity.ref, None if tip is None else tip.id)
+        return self.publish(box(content, context, keys), now_ms)
+
+    def open_private(self, message: Message) -> Mapping[str, Any] | None:
+        """Return the plaintext of a message; None if it is none that the user can open."""
+        if isinstance(message.content, str) and message.content.endswith(BOX2):
+            found = self.groups.opened(message.id)
+            return None if found is None else found.content
+        return private.unbox(message.content, self.identity)
 
     def messages(self, feed: str | None, limit: int | None, kind: str | None) -> Iterator[Stored]:
         """Yield messages in order of receipt: of one feed or all, of one type or all, the last `limit`."""
@@ -204,6 +282,20 @@ class Account:
     def set_invites(self, invites: Mapping[str, int]) -> None:
         """Replace the issued invites."""
         self._write_json("invites.json", dict(invites))
+
+    def aliases(self) -> dict[str, Alias]:
+        """Return the aliases of this peer as a room; those that their owners have not signed are skipped."""
+        stored = self._read_json("aliases.json")
+        found = {}
+        for fields in stored if isinstance(stored, list) else []:
+            with suppress(InvalidAlias, TypeError, AttributeError):
+                alias = check(Alias(*fields), self.identity.ref)
+                found[alias.name.lower()] = alias
+        return found
+
+    def set_aliases(self, aliases: Mapping[str, Alias]) -> None:
+        """Replace the aliases of this peer as a room."""
+        self._write_json("aliases.json", [[*alias] for alias in aliases.values()])
 
     def _read_json(self, name: str) -> Value:
         try:

@@ -1,8 +1,11 @@
 """Commands on an account, with its peer running or not.
 
 Calls that stock peers have, too, have the same names: whoami, publish, get, createLogStream, status,
-blobs.want, blobs.size, invite.create, friends.isBlocking; connect takes an address, blobs.add a path, and
-settle declares that nobody has more of the own feed than this peer.
+blobs.want, blobs.size, invite.create, friends.isBlocking, friends.isFollowing; connect takes an address,
+blobs.add a path, and settle declares that nobody has more of the own feed than this peer. detached.publish
+writes a detached message, and detached.delete deletes the content of one. pubs lists those that logs name,
+rooms those that are visited. room.registerAlias and room.revokeAlias take the room, too, and are to be
+repeated until they return something. Those of private groups begin with groups.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,8 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 from ssb.canonical import Value, parse
 from ssb.daemon.account import Account
+from ssb.daemon.group_calls import GroupCalls
+from ssb.detached import reference_of, request
+from ssb.groups.envelope import Key
 from ssb.keys import InvalidRef, parse_message
-from ssb.message import ForkedFeed, InvalidMessage
+from ssb.message import ForkedFeed, InvalidMessage, Message
+from ssb.rooms.room import REVOKE
 from ssb.store.blobs import RefusedBlob
 from ssb.store.feeds import Stored
 from ssb.transport.address import InvalidAddress, PeerAddress, parse_address
@@ -21,6 +28,9 @@ from ssb.uri import plain
 
 if TYPE_CHECKING:  # large, and needed only by a running peer
     from ssb.daemon.local_peer import LocalPeer
+
+
+_NOT_RUNNING = "the peer is not running: start it with `feednet ssb peer`"
 
 
 class CommandError(ValueError):
@@ -59,11 +69,23 @@ class Commands:
                 case ("whoami",), _:
                     return {"id": self._account.identity.ref}
                 case ("publish",), [dict() as content, *rest]:
-                    return self._publish(content, rest[0] if rest else None)
+                    return self._publish(content, rest[0] if rest else None, "box2" in rest[1:])
+                case ("groups", call), _:
+                    return self._groups.answer(call, arguments)
+                case ("detached", "publish"), [dict() as content]:
+                    return self._publish_detached(content)
+                case ("detached", "delete"), [str() as id_]:
+                    return self._delete(plain(id_))
                 case ("settle",), _:
                     return self._settle()
                 case ("status",), _:
                     return self._status()
+                case ("pubs",), _:
+                    return self._pubs()
+                case ("rooms",), _:
+                    return self._rooms()
+                case ("room", "registerAlias" | "revokeAlias" as what), [str() as room, str() as alias]:
+                    return self._alias(plain(room), alias, is_revoked=what == "revokeAlias")
                 case ("check",), [list() as places]:
                     return self._check_damaged(places)
                 case ("connect",), [str() as text]:
@@ -81,12 +103,17 @@ class Commands:
                     return self._invite(uses)
                 case ("friends", "isBlocking"), [{"source": str() as source, "dest": str() as feed}]:
                     return self._account.graph.is_blocked(feed, by=source)
+                case ("friends", "isFollowing"), [{"source": str() as source, "dest": str() as feed}]:
+                    return self._account.graph.is_following(source, feed)
         except (InvalidMessage, ForkedFeed, InvalidRef, InvalidAddress, ValueError) as error:
             raise CommandError(str(error)) from None
         raise CommandError(f"method:{','.join(name)} is not in list of allowed methods")
 
     def stream(self, name: Sequence[str], arguments: Sequence[Value]) -> Iterator[Value]:
         """Yield the answers to a call of form source; raise CommandError and StoreError."""
+        if tuple(name) == ("groups", "log"):
+            yield from self._group_log(arguments)
+            return
         if tuple(name) != ("createLogStream",):
             raise CommandError(f"method:{','.join(name)} is not in list of allowed methods")
         options = arguments[0] if arguments else {}
@@ -100,18 +127,79 @@ class Commands:
         namer = self._account.views.namer() if options.get("names") is True else None
         for stored in self._account.messages(feed, limit, kind):
             entry = _entry(stored)
+            if options.get("contents") is True:
+                entry |= self._content_of(stored)
             if namer is not None:
                 entry["name"] = namer(entry["value"]["author"])
+            if options.get("private") is True and isinstance(entry["value"]["content"], str):
+                entry["opened"] = self._account.open_private(stored.message)
             yield entry
 
-    def _publish(self, content: dict[str, Value], recipients: Value) -> Value:
-        to = [str(feed) for feed in recipients] if isinstance(recipients, list) else None
+    def _group_log(self, arguments: Sequence[Value]) -> Iterator[Value]:
+        match list(arguments):
+            case [{"id": str() as group, **rest}]:
+                limit = rest.get("limit")
+            case _:
+                raise CommandError("groups.log takes an object with an id")
+        try:
+            yield from self._groups.log(group, limit if isinstance(limit, int) else None)
+        except ValueError as error:
+            raise CommandError(str(error)) from None
+
+    @property
+    def _groups(self) -> GroupCalls:
+        return GroupCalls(self._account.groups, self._write_sealed, self._account.views.namer)
+
+    def _write_sealed(self, content: Mapping[str, Any], keys: Sequence[Key]) -> Message:
         if self._running is None:
+            return self._account.publish_sealed(content, self._clock(), keys)
+        peer, clock = self._running
+        return peer.publish_sealed(content, clock(), keys)
+
+    def _publish(self, content: dict[str, Value], recipients: Value, is_box2: bool = False) -> Value:
+        to = [str(feed) for feed in recipients] if isinstance(recipients, list) else None
+        if to and is_box2:
+            keys = self._account.groups.keys_of([*to, self._account.identity.ref])
+            message = self._write_sealed(content, keys)
+        elif self._running is None:
             message = self._account.publish(content, self._clock(), to)
         else:
             peer, clock = self._running
             message = peer.publish(content, clock(), to)
         return {"key": message.id, "value": parse(message.text), "timestamp": self._clock()}
+
+    def _publish_detached(self, content: dict[str, Value]) -> Value:
+        named = self._account.detach(content)
+        try:
+            return self._publish(named, None)
+        except BaseException:
+            self._account.blobs.remove(str(named["hash"]))
+            raise
+
+    def _delete(self, id_: str) -> Value:
+        """Delete a content: of a message of this account by a request to all, of another's here alone; return
+        the request, or None.
+        """
+        parse_message(id_)
+        message = self._account.feeds.get(id_)
+        if message is None or reference_of(message) is None:
+            raise CommandError(f"{id_}: no detached message here; only a detached content can be deleted")
+        _ = self._account.contents  # opened before the request, which acts on it
+        if message.author == self._account.identity.ref:
+            return self._publish(request([id_]), None)
+        self._account.drop(id_)
+        if self._running is not None:
+            peer, clock = self._running
+            peer.blobs.update_contents()
+            peer.peer.connections.update(clock())
+        return None
+
+    def _content_of(self, stored: Stored) -> dict[str, Value]:
+        """Return the state of a detached message's content, and the content if it is present."""
+        if reference_of(stored.message) is None:
+            return {}
+        contents = self._account.contents
+        return {"state": contents.state(stored.id).value, "detached": contents.content(stored.id)}
 
     def _settle(self) -> bool:
         """Continue the own feed after the last message held here."""
@@ -167,7 +255,7 @@ class Commands:
 
     def _invite(self, uses: int) -> Value:
         if self._running is None or self._address is None:
-            raise CommandError("the peer is not running: start it with `feednet ssb peer`")
+            raise CommandError(_NOT_RUNNING)
         if uses < 1:
             raise CommandError("an invite can be used once at least")
         return str(self._running[0].invite(self._address, uses, token_bytes(32)))
@@ -183,11 +271,13 @@ class Commands:
             "doubt": account.own.why() if account.own.doubt else "",
             "replicated": len(account.graph.replicated()),
             "forked": sorted(account.feeds.forks()),
+            "ended": {feed: end.successor for feed, end in sorted(account.feeds.ends().items())},
             "damaged": {feed: [*numbers] for feed, numbers in account.feeds.damaged().items()},
             "blobs": account.blobs.used,
         }
         if self._running is not None:
             peer, clock = self._running
+            status["replicated"] = len(peer.peer.protocol.wanted)  # members of groups among them
             now = clock()
             status["connections"] = [
                 {
@@ -196,6 +286,8 @@ class Commands:
                     "seconds": (now - connection.since) // 1_000_000_000,
                     "new": connection.useful,
                     "ebt": connection.replication is not None,
+                    "room": connection.room,
+                    "apart": connection.is_apart is True,
                 }
                 for connection in peer.peer.connections.values()
                 if connection.remote
@@ -207,13 +299,25 @@ class Commands:
                 for feed, (remote, reason) in peer.peer.replication.set_aside.items()
             ]
             status["unreached"] = [
-                {"peer": feed, "address": f"{address[0]}:{address[1]}", "times": times, "reason": reason}
+                {
+                    "peer": feed,
+                    "address": "its rooms" if address is None else f"{address[0]}:{address[1]}",
+                    "times": times,
+                    "reason": reason,
+                }
                 for feed, (address, times, reason) in peer.peer.connections.scheduler.unreached().items()
             ]
         if self._more is not None:
             status |= self._more()
+        return status | {"names": self._names()}
+
+    def _names(self) -> dict[str, Value]:
+        """Return the names of those that a status is about."""
+        account = self._account
         namer = account.views.namer()
         shown = {account.identity.ref, *account.feeds.forks(), *account.feeds.damaged()}
+        for feed, end in account.feeds.ends().items():
+            shown |= {feed, end.successor or feed}
         if self._running is not None:
             peer, _ = self._running
             aside = peer.peer.replication.set_aside
@@ -224,7 +328,66 @@ class Commands:
                 *(remote for remote, _ in aside.values()),
             }
         names = {feed: namer(feed) for feed in sorted(shown)}
-        return status | {"names": {feed: name for feed, name in names.items() if name}}
+        return {feed: name for feed, name in names.items() if name}
+
+    def _pubs(self) -> Value:
+        """Return the pubs that logs name, and whether they are connected with this peer."""
+        namer = self._account.views.namer()
+        connected: set[str] = set()
+        unreached: Mapping[str, Any] = {}
+        if self._running is not None:
+            connections = self._running[0].peer.connections
+            connected = {connection.remote for connection in connections.values()}
+            unreached = connections.scheduler.unreached()
+        return [
+            {
+                "pub": pub,
+                "name": namer(pub),
+                "address": str(address),
+                "authors": authors,
+                "connected": pub in connected,
+                "trouble": unreached[pub].reason if pub in unreached else "",
+            }
+            for address, authors in self._account.pubs()
+            for pub in (address.peer,)
+        ]
+
+    def _rooms(self) -> Value:
+        """Return the rooms that the peer visits and who is there, and what it does as a room."""
+        if self._running is None:
+            raise CommandError(_NOT_RUNNING)
+        peer, _ = self._running
+        namer = self._account.views.namer()
+        connected = {connection.remote: connection.room for connection in peer.peer.connections.values()}
+        visited: list[Value] = [
+            {
+                "room": visit.line.remote,
+                "name": visit.name,
+                "member": visit.is_member,
+                "features": list(visit.features),
+                "attendants": [
+                    {
+                        "peer": other,
+                        "name": namer(other),
+                        "connected": other in connected,
+                        "tunnelled": bool(connected.get(other)),
+                    }
+                    for other in sorted(visit.attendants)
+                ],
+            }
+            for visit in peer.visits.rooms
+        ]
+        room = peer.room
+        own = None if room is None else {"attendants": sorted(room.attendants), "tunnels": room.tunnels}
+        return {"visited": visited, "own": own}
+
+    def _alias(self, room: str, alias: str, *, is_revoked: bool) -> Value:
+        if self._running is None:
+            raise CommandError(_NOT_RUNNING)
+        peer, clock = self._running
+        answer = peer.visits.ask(room, REVOKE, [alias]) if is_revoked else peer.alias(room, alias)
+        peer.peer.connections.update(clock())
+        return answer
 
     def _check_damaged(self, places: list[Value]) -> bool:
         """Check messages found damaged by another process: pairs of a feed and a number."""

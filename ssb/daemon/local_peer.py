@@ -7,14 +7,17 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from random import Random
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
 from base.endpoint import StreamEvent
 from base.timers import earliest
+from ssb.applications.pubs import PUB, is_loopback
 from ssb.canonical import Value, parse
 from ssb.daemon.account import Account
 from ssb.daemon.recovery import Recovery
+from ssb.ending import END
 from ssb.graph import CONTACT
+from ssb.groups.envelope import Key
 from ssb.keys import Identity, InvalidRef, parse_feed
 from ssb.message import Message
 from ssb.peer.access import InvalidInvite
@@ -23,7 +26,13 @@ from ssb.peer.peer import Peer
 from ssb.peer.program import PeerEvent, PeerWrapper
 from ssb.replication.blobs import Blobs
 from ssb.replication.loose import Loose
+from ssb.rooms.alias import sign
+from ssb.rooms.room import REGISTER, Room, RoomOptions
+from ssb.rooms.visits import DENIED, Visits
 from ssb.transport.address import Invite, PeerAddress
+
+MOST_PUBS: Final = 50
+"""Pubs from logs that are called: those that most logs name."""
 
 
 class _AccountAccess:
@@ -43,7 +52,20 @@ class _AccountAccess:
         return not self._account.graph.is_blocked(peer)
 
     def knows(self, peer: str) -> bool:
-        return peer in self._friends or peer in self._invites or peer in self._account.graph.replicated()
+        named = peer in self._friends or peer in self._invites
+        return named or peer in self._account.graph.replicated() or peer in self._account.comembers()
+
+    def is_member(self, peer: str) -> bool:
+        """Whether a peer is a member of the room that this one may be: followed, as invites make it."""
+        graph = self._account.graph
+        return peer == graph.origin or graph.is_following(graph.origin, peer)
+
+    def meets(self, peer: str) -> bool:
+        return self.admits(peer) and self.is_member(peer)
+
+    def is_named(self, peer: str) -> bool:
+        """Whether the user has named a peer, and so its address."""
+        return peer in self._friends
 
     def remember(self, peer: str) -> None:
         """Add a peer named by the user."""
@@ -77,6 +99,8 @@ class _AccountAccess:
             raise InvalidInvite("this peer's user blocks the feed")
         if graph.is_following(graph.origin, feed):
             raise InvalidInvite("already following")
+        if graph.origin in self._account.feeds.ends():
+            raise InvalidInvite("the feed of this peer's user has ended")
         if self._account.own.doubt:
             raise InvalidInvite("this peer is finding out how far its own feed is; try again later")
         content = {"type": CONTACT, "contact": feed, "following": True, "pub": True}
@@ -99,9 +123,10 @@ class LocalPeer(PeerWrapper):
         epoch_ms: the time at 0 ns, in ms since 1970.
         now: the time, ns.
         announcements: see Peer.
+        room: the room that it is to be; None if it is none.
 
     Attributes:
-        peer, blobs, loose: see Peer.
+        peer, blobs, loose, visits, room: see Peer.
         epoch_ms: see above.
     """
 
@@ -113,14 +138,26 @@ class LocalPeer(PeerWrapper):
         epoch_ms: float,
         now: int,
         announcements: Mapping[int, PeerAddress] = MappingProxyType({}),
+        room: RoomOptions | None = None,
     ) -> None:
         self._account = account
         self.epoch_ms = epoch_ms
         self._access = _AccountAccess(account)
         self._unread: deque[PeerEvent] = deque()
-        wanted = sorted(account.graph.replicated())
-        self.blobs = Blobs(account.blobs)
+        self._comembers = account.comembers()
+        wanted = sorted(account.graph.replicated() | self._comembers)
+        self.blobs = Blobs(account.blobs, contents=account.contents)
+        self.blobs.update_contents()
         self.loose = Loose(account.feeds)
+        self.visits = Visits(account.identity.ref, self._access.meets, self._replicates)
+        self.room = room and Room(
+            room,
+            self._access.is_member,
+            self._replicates,
+            account.aliases(),
+            account.set_aliases,
+            lambda: int(self._access.now_ms),
+        )
         self.peer = Peer(
             account.identity,
             account.feeds,
@@ -133,6 +170,8 @@ class LocalPeer(PeerWrapper):
             self._access,
             announcements,
             loose=self.loose,
+            visits=self.visits,
+            room=self.room,
         )
         super().__init__(self.peer)
         for author, blocked in account.graph.blocks():
@@ -140,15 +179,22 @@ class LocalPeer(PeerWrapper):
         for host, port, reference in account.known_peers():
             self.peer.add(reference, (host, port), now)
         self._recovery = Recovery(account.own, self.peer, now)
+        self._calls_loopback = options.calls_loopback
+        self._has_news_of_pubs = True
+        self._call_pubs(now)
 
     # For the user
 
     def publish(self, content: Mapping[str, Any], now: int, recipients: list[str] | None = None) -> Message:
         """Write a message and forward it; raise InvalidMessage and StoreError, in particular UnsureFeed."""
         message = self._account.publish(content, self._now_ms(now), recipients)
-        self._events.append(PeerEvent(now, "stored", message=message))
-        self.peer.on_appended(message.author, now)
-        self._apply_contact(message, now)
+        self._published(message, now)
+        return message
+
+    def publish_sealed(self, content: Mapping[str, Any], now: int, keys: Sequence[Key]) -> Message:
+        """Write a private message of box2 and forward it: see Account.publish_sealed()."""
+        message = self._account.publish_sealed(content, self._now_ms(now), keys)
+        self._published(message, now)
         return message
 
     def settle(self) -> None:
@@ -167,15 +213,25 @@ class LocalPeer(PeerWrapper):
         self._access.admit_guest(identity.ref, uses)
         return Invite(address, seed)
 
+    def alias(self, room: str, name: str) -> Value:
+        """Register an alias in a room; return its URI, None until the room has answered.
+
+        Raises ValueError with the room's reason.
+        """
+        alias = sign(self._account.identity, room, name)
+        return self.visits.ask(room, REGISTER, [name, alias.signature])
+
     # The endpoint
 
     def next_deadline(self) -> int | None:
         """See Endpoint."""
-        return earliest(self.peer.next_deadline(), self._recovery.next_deadline())
+        rooms = 0 if self.visits.has_news else None
+        return earliest(rooms, self.peer.next_deadline(), self._recovery.next_deadline())
 
     def wake(self, now: int) -> None:
         """See Endpoint."""
         super().wake(now)
+        self._visit(now)
         if self._recovery.wake(now):
             own = self._account.own
             detail = f"{own.tip} messages; it can go on"
@@ -190,9 +246,7 @@ class LocalPeer(PeerWrapper):
     def _follow_up(self, now: int) -> None:
         """Process new messages: follow and unfollow feeds, and report damage."""
         for message in self._access.take_followed():
-            self._events.append(PeerEvent(now, "stored", message=message))
-            self.peer.on_appended(message.author, now)
-            self._apply_contact(message, now)
+            self._published(message, now)
         lost = self._account.feeds.take_lost()
         for feed, sequence in lost:
             detail = f"message {sequence} is damaged here, and comes again from others"
@@ -210,25 +264,87 @@ class LocalPeer(PeerWrapper):
                 self._account.update_views(event.message)
             self._unread.popleft()
             if event.message is not None:
-                self._apply_contact(event.message, now)
+                self._apply(event.message, now)
+        self._call_pubs(now)
 
-    def _apply_contact(self, message: Message, now: int) -> None:
-        """Apply a message about follows or blocks."""
-        content = message.content
-        if not isinstance(content, dict) or content.get("type") != CONTACT:
-            return
-        contact = content.get("contact")
-        if isinstance(contact, str):
-            if self._account.graph.is_blocked(contact, by=message.author):
-                self.peer.replication.hide(message.author, contact, now)
-                if message.author == self._account.identity.ref:
-                    self.peer.remove(contact, now)
-            else:
-                self.peer.replication.selection.show(message.author, contact)
-        changes = self._account.graph.take_changes()
-        self.peer.want_all(changes.added, now)
-        for feed in changes.removed:
+    def _published(self, message: Message, now: int) -> None:
+        """Report and forward a message that was written here."""
+        self._events.append(PeerEvent(now, "stored", message=message))
+        self.blobs.came([message])
+        self.peer.on_appended(message.author, now)
+        self._apply(message, now)
+
+    def _replicate_groups(self, now: int) -> None:
+        """Replicate the feeds of the members of groups."""
+        before, self._comembers = self._comembers, self._account.comembers()
+        self.peer.want_all(self._comembers - before, now)
+        for feed in before - self._comembers - self._account.graph.replicated():
             self.peer.unwant(feed, now)
+
+    def _visit(self, now: int) -> None:
+        """Pass on what comes through rooms, and call those who are there."""
+        for event in self.visits.take_events():
+            self.on_stream(event, now)
+        for kind, peer, room in self.visits.take_news():
+            if kind == DENIED:
+                self.peer.connections.refused["called through a room, and is not followed"] += 1
+                detail = f"called through the room {room}, and is not followed"
+                self._events.append(PeerEvent(now, "refused", peer, detail))
+            else:
+                self._meet(peer, now)
+
+    def _replicates(self, feed: str) -> bool:
+        return feed in self._account.graph.replicated()
+
+    def _meet(self, peer: str, now: int) -> None:
+        """Call a peer that is in a room if it is followed; call it no more if it is not, or has left."""
+        if self.visits.is_present(peer) and self._access.meets(peer):
+            self.peer.meet(peer, now)
+        elif peer in self.peer.connections.scheduler:
+            self.peer.part(peer, now)
+
+    def _apply(self, message: Message, now: int) -> None:
+        """Apply a message about follows or blocks, the end of a feed, a pub, or groups."""
+        content, graph = message.content, self._account.graph
+        if not isinstance(content, dict):
+            self._replicate_groups(now)
+            return
+        self._has_news_of_pubs |= content.get("type") == PUB
+        contact = content.get("contact")
+        if content.get("type") == CONTACT and isinstance(contact, str):
+            for feed in (contact, *graph.successors(contact)):
+                self._apply_block(message.author, feed, now)
+                if message.author == self._account.identity.ref:
+                    self._meet(feed, now)
+        elif content.get("type") == END:
+            for feed in graph.successors(message.author):
+                for author in graph.blockers(feed):
+                    self._apply_block(author, feed, now)
+        changes = graph.take_changes()
+        self._has_news_of_pubs |= bool(changes.added)
+        self.peer.want_all(changes.added, now)
+        self._replicate_groups(now)  # a block counts there, too
+        for feed in changes.removed - self._comembers:
+            self.peer.unwant(feed, now)
+
+    def _apply_block(self, author: str, feed: str, now: int) -> None:
+        """Hide an author's feed from one that the author blocks, or show it again."""
+        if self._account.graph.is_blocked(feed, by=author):
+            self.peer.replication.hide(author, feed, now)
+            if author == self._account.identity.ref:
+                self.peer.remove(feed, now)
+        else:
+            self.peer.replication.selection.show(author, feed)
+
+    def _call_pubs(self, now: int) -> None:
+        """Add the pubs that logs name to the peers to call, after news about them."""
+        if not self._has_news_of_pubs:
+            return
+        self._has_news_of_pubs = False
+        for (host, port, pub), _ in self._account.pubs()[:MOST_PUBS]:
+            is_called = self._calls_loopback or not is_loopback(host)
+            if is_called and not self._access.is_named(pub):
+                self.peer.add(pub, (host, port), now)
 
     def _now_ms(self, now: int) -> float:
         return self.epoch_ms + now // 1_000_000

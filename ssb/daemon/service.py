@@ -24,6 +24,7 @@ from ssb.daemon.local_peer import LocalPeer
 from ssb.daemon.views import shown
 from ssb.peer.options import BROADCAST, PORT, PeerOptions
 from ssb.peer.program import PeerProgram
+from ssb.rooms.room import RoomOptions
 from ssb.store.feeds import StoreError
 from ssb.transport.address import PeerAddress
 from ssb.transport.calls import Called, Calls
@@ -60,6 +61,7 @@ async def run(
     external: str = "",
     *,
     announces: bool = False,
+    room: Callable[[PeerAddress], RoomOptions] | None = None,
     surroundings: Surroundings | None = None,
 ) -> None:
     """Run an account's peer until it is cancelled.
@@ -69,8 +71,8 @@ async def run(
         host, port: where it listens; `0.0.0.0` for everywhere.
         options: see PeerOptions.
         on_ready: called when others can reach it.
-        external: the host by which others reach it, for invites; by default `host`,
-            or this machine's first address if that is `0.0.0.0`.
+        external: the host by which others reach it, for invites; "" to tell it from `host`.
+        room: returns what it tells of itself as a room at its address; None if it is none.
         announces: whether it announces itself in the local networks of all interfaces, and listens to others.
         surroundings: the program around the peer.
 
@@ -79,10 +81,9 @@ async def run(
     clock = time.monotonic_ns
     epoch_ms = time.time() * 1000 - clock() / 1e6
     media = _media() if announces else {}
-    me = account.identity.ref
-    announcements = {number: PeerAddress(group.interface.ipv4, port, me) for number, group in media.items()}
-    peer = LocalPeer(account, options, SystemRandom(), epoch_ms, clock(), announcements)
-    address = PeerAddress(external or _reachable(host), port, me)
+    address = PeerAddress(external or _reachable(host), port, account.identity.ref)
+    announced = {number: address._replace(host=group.interface.ipv4) for number, group in media.items()}
+    peer = LocalPeer(account, options, SystemRandom(), epoch_ms, clock(), announced, room and room(address))
     program: PeerProgram = peer if surroundings is None else surroundings.around(peer, clock())
     sockets = Sockets([Program(program, {1: StreamPort(port), **media})], host, clock)
     more = None if surroundings is None else surroundings.status

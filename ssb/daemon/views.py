@@ -1,4 +1,4 @@
-"""Views computed from messages: the graph of follows and blocks, and names.
+"""Views computed from messages: the graph of follows, blocks and successors, names, and addresses of pubs.
 
 Reading all messages again takes seconds in a large store. So the views are stored in a file beside it, with a
 *cursor*: the last message in them. Opening them reads the messages after it. The file begins with the hash of
@@ -16,7 +16,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from ssb.applications.about import NAME, Directory
+from ssb.applications.pubs import PUB, Pubs
 from ssb.canonical import parse
+from ssb.ending import END, end_of
 from ssb.graph import CONTACT, Graph, Relation
 from ssb.message import Message
 from ssb.store.database import write_private
@@ -31,7 +33,8 @@ LONGEST_NAME: Final = 100
 """Characters of a name that are stored."""
 
 _LONGEST_SHOWN = 30
-_VERSION = 1
+_VERSION = 2
+_TYPES = {CONTACT, ABOUT, END, PUB}
 _MOST_BEHIND = 2_000  # messages that the next opening has to read
 
 
@@ -53,6 +56,7 @@ class Views:
     Attributes:
         graph: of follows and blocks.
         directory: names of feeds.
+        pubs: their addresses.
     """
 
     def __init__(self, path: Path, feeds: SqliteFeeds, origin: str, hops: int) -> None:
@@ -96,7 +100,9 @@ class Views:
             "cursor": self._cursor,
             "feeds": [*feeds],
             "stated": [*chain.from_iterable(stated)],
+            "ended": [*self.graph.ends()],
             "named": [[about, author, *assigned] for about, author, assigned in named],
+            "pubs": [[author, sequence, str(pub)] for author, sequence, pub in self.pubs.statements()],
         }
         data = json.dumps(content, separators=(",", ":")).encode()
         with suppress(StoreError):
@@ -111,6 +117,7 @@ class Views:
     def _begin(self) -> None:
         self.graph = Graph(self._origin, self._hops)
         self.directory = Directory()
+        self.pubs = Pubs()
         self._cursor: tuple[int, str] = (0, "")
 
     def _load(self) -> bool:
@@ -131,12 +138,15 @@ class Views:
         self._cursor = position, id_
         feeds, numbers = content["feeds"], iter(content["stated"])
         relations = {int(relation): relation for relation in Relation}
-        self.graph.restore(
+        stated = (
             (feeds[author], feeds[about], relations[relation], sequence)
             for author, about, relation, sequence in zip(numbers, numbers, numbers, numbers, strict=True)
         )
+        self.graph.restore(stated, ((feed, successor) for feed, successor in content["ended"]))
         for about, author, sequence, name in content["named"]:
             self.directory.add_content(author, sequence, {"type": ABOUT, "about": about, NAME: name})
+        for author, sequence, pub in content["pubs"]:
+            self.pubs.add_content(author, sequence, {"type": PUB, "address": pub})
         return True
 
     def _catch_up(self) -> None:
@@ -152,17 +162,23 @@ class Views:
             self._cursor = last.position, last.id
 
     def _after(self, position: int) -> Iterable[Stored]:
-        return read_log(self._feeds, position, {CONTACT, ABOUT})
+        return read_log(self._feeds, position, _TYPES)
 
     def _add_content(self, author: str, sequence: int, content: dict[str, Any]) -> bool:
         """Add a content; return whether it is of a type in the views."""
         kind = content.get("type")
         if kind == CONTACT:
             self.graph.add_content(author, sequence, content)
+        elif kind == END:
+            end = end_of(author, sequence, content)
+            if end is not None and end.successor is not None:
+                self.graph.succeed(author, end.successor)
         elif kind == ABOUT and NAME in content:
             name = content[NAME]
             kept = name[:LONGEST_NAME] if isinstance(name, str) else None
             self.directory.add_content(
                 author, sequence, {"type": ABOUT, "about": content.get("about"), NAME: kept}
             )
-        return kind in (CONTACT, ABOUT)
+        elif kind == PUB:
+            self.pubs.add_content(author, sequence, content)
+        return kind in _TYPES

@@ -25,6 +25,10 @@ class AccessPolicy(Protocol):
         """Whether a peer is known; unknown peers share half of the connections."""
         ...
 
+    def meets(self, peer: str) -> bool:
+        """Whether to connect with a peer through a room, whichever of both begins."""
+        ...
+
     def is_guest(self, peer: str) -> bool:
         """Whether a peer is the key pair of an invite."""
         ...
@@ -41,6 +45,9 @@ class _OpenAccess:
         return True
 
     def knows(self, peer: str) -> bool:
+        return True
+
+    def meets(self, peer: str) -> bool:
         return True
 
     def is_guest(self, peer: str) -> bool:

@@ -22,6 +22,7 @@ class Connection:
         heard: time of the last input, ns.
         is_answered: whether there was any.
         is_full: TCP accepts no more bytes for now.
+        is_guest: the remote is here to use its invite; so it stays when the invite is used up.
         replication: the call of `ebt.replicate`; None if there is none.
         has_tried_ebt: this peer has called it, or does not wait for it any more.
         sources: calls of form source that this side answers.
@@ -34,6 +35,8 @@ class Connection:
         refuses_loose: the remote does not know that call.
         pings: the remote's calls of `gossip.ping`.
         useful: number of new messages received.
+        is_apart: only the protocols of rooms are for it; None while that is not known.
+        room: the room that carries it as a tunnel; "" if there is none.
     """
 
     number: int
@@ -45,6 +48,7 @@ class Connection:
     heard: int
     is_answered: bool = False
     is_full: bool = False
+    is_guest: bool = False
     replication: int | None = None
     has_tried_ebt: bool = False
     asks_by_history: bool = False
@@ -57,6 +61,8 @@ class Connection:
     refuses_loose: bool = False
     pings: set[int] = field(default_factory=set)
     useful: int = 0
+    is_apart: bool | None = False
+    room: str = ""
 
     @property
     def remote(self) -> str:
@@ -64,9 +70,14 @@ class Connection:
         return self.channel.remote or ""
 
     @property
+    def is_served(self) -> bool:
+        """Whether it gets all services: it is no guest's, and not for the protocols of rooms alone."""
+        return self.is_apart is False and not self.is_guest
+
+    @property
     def waits_for_ebt(self) -> bool:
         """Whether the other peer may still call `ebt.replicate`."""
-        return self.replication is None and not self.has_tried_ebt
+        return self.replication is None and not self.has_tried_ebt and self.is_served
 
     def take_output(self) -> bytes:
         """Return the bytes to send."""

@@ -6,13 +6,12 @@ others are unaffected. Closing cannot fail.
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from itertools import count
 from random import Random
 from typing import Final
 
-from base.endpoint import Close, Closed, Connect, Opened, Send, StreamAction
+from base.endpoint import Closed, Opened
 from base.key_log import Secret
 from base.timers import Timers, earliest
 from ssb.keys import Identity, feed_ref, parse_feed
@@ -23,6 +22,7 @@ from ssb.peer.options import PeerOptions
 from ssb.peer.program import PeerEvent
 from ssb.peer.scheduler import Scheduler
 from ssb.peer.services import Services
+from ssb.peer.streams import Streams
 from ssb.replication.replication import Replication
 from ssb.store.feeds import StoreError
 from ssb.transport.calls import Calls
@@ -47,8 +47,10 @@ class Connections(Mapping[int, Connection]):
         replication: the protocol of replication.
         services: the calls on connections.
         events: list for the peer's events.
+        streams: see Streams.
 
     Attributes:
+        streams: see above.
         scheduler: selects the peers to call.
         refused: number of connections closed for a fault of the other peer or lack of room, by reason.
         troubles: number of connections closed for a fault of this peer, by reason.
@@ -63,7 +65,9 @@ class Connections(Mapping[int, Connection]):
         replication: Replication,
         services: Services,
         events: list[PeerEvent],
+        streams: Streams,
     ) -> None:
+        self.streams = streams
         self._identity = identity
         self._options = options
         self._random = random
@@ -73,12 +77,10 @@ class Connections(Mapping[int, Connection]):
         self._events = events
         self.scheduler = Scheduler(random, options.scheduler)
         self._limits = InboundLimits(access, options.connections, options.handshakes)
-        self._numbers = count(1)
         self._connections: dict[int, Connection] = {}
         self._timers = Timers[int]()
         self._changed: dict[int, None] = {}  # connections that may have output or a new deadline
         self._calling: dict[int, str] = {}
-        self._actions: list[StreamAction] = []
         self._secrets: list[Secret] = []
         self.refused: Counter[str] = Counter()
         self.troubles: Counter[str] = Counter()
@@ -97,11 +99,6 @@ class Connections(Mapping[int, Connection]):
         """The peers that this one has called or is calling."""
         return {each.called for each in self.values() if each.called}.union(self._calling.values())
 
-    def take_actions(self) -> list[StreamAction]:
-        """See StreamEndpoint."""
-        actions, self._actions = self._actions, []
-        return actions
-
     def take_secrets(self) -> list[Secret]:
         """Return the secrets of streams opened since the last call."""
         secrets, self._secrets = self._secrets, []
@@ -109,10 +106,14 @@ class Connections(Mapping[int, Connection]):
 
     def next_deadline(self) -> int | None:
         """Return when wake() is due, ns."""
-        return earliest(self.scheduler.next_deadline(), self._timers.next_deadline())
+        rooms = (room.next_deadline() for room in self._services.rooms)
+        return earliest(self.scheduler.next_deadline(), self._timers.next_deadline(), *rooms)
 
     def wake(self, now: int) -> None:
         """Close connections after their timeouts, and stop waiting for EBT."""
+        for room in self._services.rooms:
+            for number, fault in room.wake(now):
+                self.refuse(self._connections[number], fault, now)
         due = [self._connections[number] for number in self._timers.expire(now)]
         self._changed |= dict.fromkeys(connection.number for connection in due)  # to set their timers again
         for connection in due:
@@ -127,10 +128,12 @@ class Connections(Mapping[int, Connection]):
 
     def update(self, now: int) -> None:
         """Call peers, give up calls of little use, and send output."""
-        for remote, address in self.scheduler.take_calls(now):
-            number = next(self._numbers)
-            self._calling[number] = remote
-            self._actions.append(Connect(number, address))
+        for remote, address, failures in self.scheduler.take_calls(now):
+            number = self.streams.open(remote, address, failures)
+            if number is None:
+                self._not_reached(remote, "it is in no room that this peer visits", now)
+            else:
+                self._calling[number] = remote
         leaving = self.scheduler.next_to_close(now)
         if leaving is not None:
             for connection in list(self._connections.values()):
@@ -143,13 +146,16 @@ class Connections(Mapping[int, Connection]):
                     self._services.send_output(connection, now)
                 output = connection.take_output()
                 if output:
-                    self._actions.append(Send(connection.number, output))
+                    self.streams.send(connection.number, output)
                 if connection.replication is not None and self._replication.is_over(connection.number):
                     over.append(connection)
                 self._timers.set(connection.number, self._deadline(connection))
         for connection in over:
             if connection.number in self._connections:
                 self.close(connection, now)
+        for room in self._services.rooms:
+            for number, paused in room.take_pauses():
+                self.streams.pause(number, paused=paused)
 
     def changed(self, connection: Connection) -> None:
         """Mark a connection for update(): it may have output or a new deadline."""
@@ -161,7 +167,13 @@ class Connections(Mapping[int, Connection]):
         A connection counts as changed until it is yielded, so an interrupted caller loses none.
         """
         self._changed |= {**dict.fromkeys(self._replication.take_changed()), **self._services.streaming}
-        for number in list(self._changed if self._services.blobs is None else self._connections):
+        numbers = list(self._changed if self._services.blobs is None else self._connections)
+        yield from self._take(self.streams.in_order(numbers))
+        while touched := self._services.take_touched():
+            yield from self._take(touched)
+
+    def _take(self, numbers: Iterable[int]) -> Iterator[Connection]:
+        for number in numbers:
             self._changed.pop(number, None)
             connection = self._connections.get(number)
             if connection is not None:
@@ -188,20 +200,20 @@ class Connections(Mapping[int, Connection]):
             surplus = self._limits.surplus(event.peer[0], self._connections.values())
             if surplus is not None:
                 self._turn_away(surplus, "too many handshakes at once")
+        room = self.streams.room_of(event.stream)
+        channel = self._channel(called, admits=self._access.meets if room else self._access.admits)
         self._connections[event.stream] = connection = Connection(
-            event.stream, event.peer[0], called, now, self._channel(called), Calls(), heard=now
+            event.stream, room or event.peer[0], called, now, channel, Calls(), heard=now, room=room
         )
         self.changed(connection)
 
-    def _channel(self, called: str | None) -> Channel:
+    def _channel(self, called: str | None, admits: Callable[[str], bool]) -> Channel:
         identity, network = self._identity, self._options.network
         if not self._options.encrypts:
             return PlainStream(identity.public_key)
         seed = self._random.randbytes(32)
         if called is None:
-            return SecureStream(
-                ServerHandshake(identity, network, seed, lambda key: self._access.admits(feed_ref(key)))
-            )
+            return SecureStream(ServerHandshake(identity, network, seed, lambda key: admits(feed_ref(key))))
         return SecureStream(ClientHandshake(identity, parse_feed(called), network, seed))
 
     def greet(self, connection: Connection, now: int) -> bool:
@@ -271,7 +283,7 @@ class Connections(Mapping[int, Connection]):
             if connection.number in self._connections:
                 reason = f"this peer has failed: {error}"
                 self.troubles[_VARIABLE.sub("…", reason)] += 1
-                self._actions.append(Close(connection.number, abort=True))
+                self.streams.close(connection.number, abort=True)
                 self.drop(connection, now, reason, is_own=True)
             if not isinstance(error, StoreError):
                 raise
@@ -282,13 +294,13 @@ class Connections(Mapping[int, Connection]):
         self._events.append(PeerEvent(now, "refused", connection.remote, reason))
         if connection.called is None and connection.remote:
             self._limits.blame(connection.remote, now)
-        self._actions.append(Close(connection.number, abort=True))
+        self.streams.close(connection.number, abort=True)
         self.drop(connection, now, reason)
 
     def _turn_away(self, connection: Connection, reason: str) -> None:
         """Abort an inbound connection before any service has begun."""
         self.refused[reason] += 1
-        self._actions.append(Close(connection.number, abort=True))
+        self.streams.close(connection.number, abort=True)
         self._forget(connection)
 
     def close(self, connection: Connection, now: int) -> None:
@@ -297,8 +309,8 @@ class Connections(Mapping[int, Connection]):
             connection.calls.goodbye()
         output = connection.take_output()
         connection.channel.end()
-        self._actions.append(Send(connection.number, output + connection.channel.take_output()))
-        self._actions.append(Close(connection.number))
+        self.streams.send(connection.number, output + connection.channel.take_output())
+        self.streams.close(connection.number)
         self.drop(connection, now)
 
     def drop(self, connection: Connection, now: int, fault: str = "", *, is_own: bool = False) -> None:

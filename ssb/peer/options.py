@@ -26,6 +26,7 @@ class PeerOptions(NamedTuple):
         connections: maximum number of authenticated connections; see InboundLimits.
         handshakes: maximum number of concurrent inbound handshakes.
         announce: interval of announcements, ns.
+        calls_loopback: call pubs whose address is this machine's own.
         scheduler: see SchedulerOptions.
         replication: see Limits.
     """
@@ -38,5 +39,6 @@ class PeerOptions(NamedTuple):
     connections: int = 200
     handshakes: int = 200
     announce: int = 1 * SECOND
+    calls_loopback: bool = False
     scheduler: SchedulerOptions = SchedulerOptions()
     replication: Limits = DEFAULT_LIMITS

@@ -24,10 +24,13 @@ from ssb.peer.connections import Connections
 from ssb.peer.options import PeerOptions
 from ssb.peer.program import PeerEvent
 from ssb.peer.services import ServiceError, Services
+from ssb.peer.streams import Streams
 from ssb.replication.blobs import Blobs
 from ssb.replication.ebt import Ebt, RemoteClocks
 from ssb.replication.loose import Loose
 from ssb.replication.replication import Replication
+from ssb.rooms.room import Room
+from ssb.rooms.visits import Visits
 from ssb.store.feeds import FeedStore
 from ssb.transport.address import InvalidAddress, PeerAddress, parse_address
 from ssb.transport.muxrpc import ProtocolError
@@ -49,6 +52,9 @@ class Peer:
         access: decides who may connect.
         announcements: the address to announce on each GroupPort.
         replication: a protocol of replication in place of EBT.
+        loose: single messages by their ids; None if it handles none.
+        visits: rooms to visit, and streams through them; None if it visits none.
+        room: the room that it is; None if it is none.
 
     Attributes:
         protocol: of replication.
@@ -70,6 +76,8 @@ class Peer:
         announcements: Mapping[int, PeerAddress] = MappingProxyType({}),
         replication: Replication | None = None,
         loose: Loose | None = None,
+        visits: Visits | None = None,
+        room: Room | None = None,
     ) -> None:
         self._identity = identity
         self._access = access
@@ -80,9 +88,11 @@ class Peer:
         self._announces_at: int | None = 0 if announcements else None
         self._outputs: list[tuple[int, bytes, Address | None]] = []
         self._events: list[PeerEvent] = []
-        self.services = Services(identity.ref, feeds, self.protocol, blobs, access, loose)
+        rooms = [each for each in (visits, room) if each is not None]
+        self.services = Services(identity.ref, feeds, self.protocol, blobs, access, loose, rooms)
+        self._streams = Streams(visits)
         self.connections = Connections(
-            identity, options, random, access, self.protocol, self.services, self._events
+            identity, options, random, access, self.protocol, self.services, self._events, self._streams
         )
 
     # Calls of the application
@@ -98,6 +108,16 @@ class Peer:
         if remote != self._identity.ref and self._access.admits(remote):
             self.connections.scheduler.add(remote, address, now, is_kept=is_kept)
             self.connections.update(now)
+
+    def meet(self, remote: str, now: int) -> None:
+        """Call a peer that is in a room."""
+        self.connections.scheduler.meet(remote, now)
+        self.connections.update(now)
+
+    def part(self, remote: str, now: int) -> None:
+        """Stop calling a peer that can be reached through rooms only, and close the connection to it."""
+        if self.connections.scheduler.address(remote) is None:
+            self.remove(remote, now)
 
     def remove(self, remote: str, now: int) -> None:
         """Stop calling a peer, and close the connection to it."""
@@ -192,7 +212,7 @@ class Peer:
 
     def take_actions(self) -> list[StreamAction]:
         """See StreamEndpoint."""
-        return self.connections.take_actions()
+        return self._streams.take_actions()
 
     def next_deadline(self) -> int | None:
         """Return when wake() is due, ns."""
@@ -229,10 +249,13 @@ class Peer:
                     self._receive(connection, event.data, now)
             elif isinstance(event, Full | Writable):
                 connection.is_full = isinstance(event, Full)
+                for room in self.services.rooms:
+                    room.set_full(event.stream, connection.is_full, now)
             elif isinstance(event, Ended):
                 connections.close(connection, now)
             elif isinstance(event, Closed):
-                connections.drop(connection, now, event.reason if connection.remote else "")
+                is_told = connection.remote or connection.room
+                connections.drop(connection, now, event.reason if is_told else "")
         connections.update(now)
 
     def _receive(self, connection: Connection, data: bytes, now: int) -> None:
@@ -270,6 +293,8 @@ class Peer:
         stored = self.protocol.take_stored()
         if self.services.loose is not None:
             self.services.loose.came(stored)
+        if self.services.blobs is not None:
+            self.services.blobs.came(stored)
         return stored
 
     def _now_ms(self, now: int) -> float:

@@ -44,7 +44,7 @@ class _Known:
     """A peer whose address is known.
 
     Attributes:
-        address: where it listens.
+        address: where it listens; None if it is reached through rooms only.
         is_kept: it never gives up its place.
         due: when it may be called, ns.
         failures: in a row: failed calls, and connections that soon ended with a fault.
@@ -54,7 +54,7 @@ class _Known:
         useful: number of new messages on the connection.
     """
 
-    address: Address
+    address: Address | None
     is_kept: bool
     due: int
     failures: int = 0
@@ -72,12 +72,12 @@ class Unreached(NamedTuple):
     """A peer that could not be reached at its address, or was disconnected for a fault.
 
     Attributes:
-        address: where it should listen.
+        address: where it should listen; None for a peer in a room.
         failures: in a row.
         reason: of the last one.
     """
 
-    address: Address
+    address: Address | None
     failures: int
     reason: str
 
@@ -104,7 +104,16 @@ class Scheduler:
         known = self._known.get(peer)
         return known.address if known is not None else None
 
-    def add(self, peer: str, address: Address, now: int, *, is_kept: bool = False) -> None:
+    def meet(self, peer: str, now: int) -> None:
+        """Add a peer that has come into a room; the next try is through the room."""
+        known = self._known.get(peer)
+        if known is None or known.address is None:
+            self.add(peer, None, now)
+        elif known.state == "idle":
+            known.due, known.failures = now, 1
+            self._set_timers(peer)
+
+    def add(self, peer: str, address: Address | None, now: int, *, is_kept: bool = False) -> None:
         """Add the address of a peer; without room for it, the peer with the most failures is removed.
 
         It is called at once if the address is new or the user has named it.
@@ -179,9 +188,12 @@ class Scheduler:
             known.due = now + int(pause * self._random.uniform(0.5, 1.0))
             self._set_state(peer, known, "idle")
 
-    def take_calls(self, now: int) -> list[tuple[str, Address]]:
-        """Return the peers to call now; they count as being called until on_connected() or on_failed()."""
-        chosen: list[tuple[str, Address]] = []
+    def take_calls(self, now: int) -> list[tuple[str, Address | None, int]]:
+        """Return the peers to call now, with their addresses and failures in a row.
+
+        They count as being called until on_connected() or on_failed().
+        """
+        chosen: list[tuple[str, Address | None, int]] = []
         if not self._may_call() or not self._is_due(self._idle, now):
             return chosen
         waiting = self._waiting(now)
@@ -189,8 +201,9 @@ class Scheduler:
         waiting.sort(key=lambda peer: (not self._known[peer].is_kept, self._known[peer].failures))
         while waiting and self._may_call():
             peer = waiting.pop(0)
-            self._set_state(peer, self._known[peer], "calling")
-            chosen.append((peer, self._known[peer].address))
+            known = self._known[peer]
+            self._set_state(peer, known, "calling")
+            chosen.append((peer, known.address, known.failures))
         return chosen
 
     def next_to_close(self, now: int) -> str | None:

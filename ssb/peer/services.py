@@ -13,12 +13,15 @@ from ssb.replication.blobs import Blobs, BlobSource
 from ssb.replication.history import HistoryFetch, HistorySource
 from ssb.replication.loose import Loose
 from ssb.replication.replication import InvalidRequest, ProtocolError, Replication
+from ssb.rooms.line import Line, LineService
 from ssb.store.blobs import RefusedBlob
 from ssb.store.feeds import FeedStore, StoreError
 from ssb.transport.calls import Answered, Called, CallEvent, Finished
 
 USE_INVITE: Final = ("invite", "use")
 
+_ALWAYS = {("gossip", "ping"), ("whoami",)}
+_NOT_ALLOWED = "method:{} is not in list of allowed methods"
 _MOST_STREAMS = 2  # of single messages: one that each side has opened
 _ROOM = 1 << 16  # bytes sent at once: enough to keep TCP busy, and a short queue
 
@@ -53,9 +56,10 @@ class Services:
         blobs: its blobs; None if it handles none.
         access: decides who may connect, and who is a guest.
         loose: single messages by their ids; None if it handles none.
+        rooms: the protocols of rooms, of those who visit them and of rooms themselves.
 
     Attributes:
-        blobs, loose: see above.
+        blobs, loose, rooms: see above.
     """
 
     def __init__(
@@ -66,7 +70,9 @@ class Services:
         blobs: Blobs | None,
         access: AccessPolicy = OPEN_ACCESS,
         loose: Loose | None = None,
+        rooms: Sequence[LineService] = (),
     ) -> None:
+        self.rooms = rooms
         self._reference = reference
         self._feeds = feeds
         self._replication = replication
@@ -84,8 +90,34 @@ class Services:
         """The connections with answered streams, which may grow with the store."""
         return self._streaming
 
+    def take_touched(self) -> dict[int, None]:
+        """Return the connections with new output of rooms since the last call."""
+        return {number: None for room in self.rooms for number in room.take_changed()}
+
     def open(self, connection: Connection, now: int) -> None:
-        """Add an authenticated connection: make the initial calls."""
+        """Add an authenticated connection: make the initial calls, of which a guest hears none."""
+        connection.is_guest = self._access.is_guest(connection.remote)
+        if connection.is_guest:
+            return
+        if not connection.room:
+            line = Line(connection.number, connection.remote, connection.calls, connection.called is not None)
+            for room in self.rooms:
+                room.open(line, now)
+        connection.is_apart = None
+        self._begin(connection, now)
+
+    def _is_apart(self, connection: Connection) -> bool | None:
+        """Whether only the protocols of rooms are for a connection; None while that is not known."""
+        said = [room.is_apart(connection.number) for room in self.rooms]
+        return True if True in said else None if None in said else False
+
+    def _begin(self, connection: Connection, now: int) -> None:
+        """Make the calls of all other services, once it is known that they are for this connection."""
+        if connection.is_apart is not None:
+            return
+        connection.is_apart = self._is_apart(connection)
+        if connection.is_apart is not False:
+            return
         if connection.called is not None:
             connection.has_tried_ebt = True
             replication = self._replication
@@ -96,7 +128,7 @@ class Services:
         if self.blobs is not None:
             self.blobs.open(connection.number)
             connection.wants_heard = connection.calls.call(blobs.CREATE_WANTS, [], "source")
-        if self.loose is not None and not self._access.is_guest(connection.remote):
+        if self.loose is not None:
             self.loose.open(connection.number, connection.remote)
 
     def close(self, connection: Connection, now: int) -> None:
@@ -106,6 +138,8 @@ class Services:
             self.blobs.close(connection.number)
         if self.loose is not None:
             self.loose.close(connection.number)
+        for room in self.rooms:
+            room.close(connection.number)
         if connection.replication is not None:
             connection.replication = None
             self._replication.close(connection.number, now)
@@ -129,6 +163,7 @@ class Services:
                 else:
                     self._on_finish(connection, event, now)
             self._flush(connection, bodies, now, now_ms)
+            self._begin(connection, now)
         except (ProtocolError, InvalidRequest, history.InvalidAnswer) as error:
             raise ServiceError(str(error)) from None
 
@@ -153,7 +188,7 @@ class Services:
             if source.is_over:
                 calls.end(call)
                 self._end_stream(connection, call)
-        if self.blobs is not None:
+        if self.blobs is not None and connection.is_served:
             if connection.wants_told is not None:
                 for body in self.blobs.take_output(connection.number):
                     calls.send(connection.wants_told, body)
@@ -170,7 +205,7 @@ class Services:
 
     def fetch(self, connection: Connection, feed: str) -> None:
         """Request a feed from a peer without EBT."""
-        if feed != self._reference:
+        if feed != self._reference and not self._feeds.is_complete(feed):
             arguments = history.request(feed, self._feeds.tips().get(feed, 0))
             call = connection.calls.call(history.NAME, arguments, "source")
             connection.fetches[call] = HistoryFetch(feed)
@@ -196,9 +231,7 @@ class Services:
         return answers
 
     def _query(self, connection: Connection, feed: str, now: int) -> None:
-        if not self._access.is_guest(connection.remote) and not self._replication.hides(
-            feed, connection.remote
-        ):
+        if connection.is_served and not self._replication.hides(feed, connection.remote):
             arguments = history.query(feed, self._feeds.tips().get(feed, 0))
             call = connection.calls.call(history.NAME, arguments, "source")
             connection.fetches[call] = HistoryFetch(feed, asked=now)
@@ -211,8 +244,13 @@ class Services:
 
     def _serve(self, connection: Connection, event: Called, now: int) -> None:
         calls, call, arguments = connection.calls, event.call, event.arguments
-        if event.name == USE_INVITE or self._access.is_guest(connection.remote):
+        if event.name == USE_INVITE or connection.is_guest:
             self._serve_guest(connection, event)
+            return
+        if any(room.serve(connection.number, event) for room in self.rooms):
+            return
+        if event.name not in _ALWAYS and self._is_apart(connection):
+            calls.end(call, _NOT_ALLOWED.format(",".join(event.name)))
             return
         match event.name, event.form:
             case self._replication.name, "duplex":
@@ -244,7 +282,7 @@ class Services:
             case ("whoami",), "async":
                 calls.answer(call, {"id": self._reference})
             case _:
-                calls.end(call, f"method:{','.join(event.name)} is not in list of allowed methods")
+                calls.end(call, _NOT_ALLOWED.format(",".join(event.name)))
 
     def _stream(self, connection: Connection, call: int, source: HistorySource | BlobSource) -> None:
         connection.sources[call] = source
@@ -276,6 +314,9 @@ class Services:
             self.loose.receive(connection.number, event.body, now_ms)
         elif call in connection.pings:
             connection.calls.answer(call, int(now_ms))
+        else:
+            for room in self.rooms:
+                room.receive(connection.number, event)
 
     def _on_finish(self, connection: Connection, event: Finished, now: int) -> None:
         call = event.call
@@ -285,6 +326,8 @@ class Services:
         if fetch is not None and fetch.asked is not None:
             self._answers.append(Answer(connection.remote, fetch.feed, fetch.last, event.error))
         connection.pings.discard(call)
+        for room in self.rooms:
+            room.finish(connection.number, event)
         if call in connection.loose:
             del connection.loose[call]
             connection.refuses_loose |= call > 0
@@ -342,6 +385,9 @@ class Services:
                 raise refusal
             if fetch.refusal is not None:
                 raise fetch.refusal
+            if fetch.asked is None and self._feeds.is_complete(fetch.feed):
+                del connection.fetches[call]
+                connection.calls.end(call)
         except (InvalidMessage, ForkedFeed) as error:
             self._replication.put_aside(fetch.feed, connection.remote, str(error))
             del connection.fetches[call]

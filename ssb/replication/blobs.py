@@ -10,16 +10,21 @@ not requested it, as with npm's ssb-blobs, whose `sympathy` is 3. `blobs.get` is
 A want on behalf of others lasts as long as a remote has a nearer one. So two peers that want a blob on each
 other's behalf cannot keep the want alive. Wants and offers beyond the limits are ignored; they are no fault,
 as stock peers have no limits.
+
+The contents of detached messages are such blobs (`ssb.store.contents`): a peer wants those that it lacks, and
+neither keeps nor fetches those that it has dropped. So a peer without a content passes on the log alone.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from ssb.canonical import Value, stringify
 from ssb.keys import InvalidRef, parse_blob
+from ssb.message import Message
 from ssb.replication.replication import InvalidRequest, read_object
 from ssb.store.blobs import MAX_SIZE, BlobStore, Incoming
+from ssb.store.contents import Contents
 from ssb.transport.muxrpc import BodyType
 
 CREATE_WANTS: Final = ("blobs", "createWants")
@@ -90,7 +95,11 @@ class BlobSource:
         """Return the next parts of the stream, about `room` bytes at most."""
         parts = []
         while room > 0 and not self.is_over:
-            part = self._blobs.read(self._blob, self._sent, min(_PIECE, self._size - self._sent))
+            try:
+                part = self._blobs.read(self._blob, self._sent, min(_PIECE, self._size - self._sent))
+            except KeyError:  # deleted meanwhile: the remote sees that it is too short
+                self._size = self._sent
+                break
             parts.append(part)
             self._sent += len(part)
             room -= len(part)
@@ -122,12 +131,18 @@ class Blobs:
     Args:
         store: the store of blobs.
         limits: see BlobLimits.
+        contents: the contents of detached messages in it; None: such messages are as any other.
     """
 
-    def __init__(self, store: BlobStore, limits: BlobLimits = DEFAULT_LIMITS) -> None:
+    def __init__(
+        self, store: BlobStore, limits: BlobLimits = DEFAULT_LIMITS, contents: Contents | None = None
+    ) -> None:
         self._store = store
         self._limits = limits
+        self.contents = contents
         self._wanted: dict[str, int] = {}
+        self._lacking: dict[str, None] = {}  # contents to be wanted
+        self._asked: dict[str, None] = {}  # contents wanted as such, and not by want()
         self._sessions: dict[int, _Session] = {}
         self._news: list[str] | None = None
         self._gone: list[str] = []  # wants ended, while changes are collected
@@ -147,8 +162,35 @@ class Blobs:
         parse_blob(blob)
         if self._store.size(blob) is not None:
             return True
+        self._asked.pop(blob, None)
         self._add_want(blob, _OWN)
         return False
+
+    def came(self, messages: Iterable[Message]) -> None:
+        """Handle new messages of feeds: want contents of detached ones, drop those that are to be deleted."""
+        if self.contents is not None:
+            for message in messages:
+                self.contents.add(message)
+        self.update_contents()
+
+    def update_contents(self) -> None:
+        """Want the contents that are lacking, and no dropped one, after a change to `contents`."""
+        if self.contents is None:
+            return
+        for blob in self.contents.take_changed():
+            if self.contents.wants(blob):
+                self._lacking[blob] = None
+                continue
+            self._lacking.pop(blob, None)
+            if blob in self._asked or self.contents.refuses(blob):
+                self.unwant(blob)
+        # Remotes ignore further wants, so the others wait here.
+        while self._lacking and len(self._asked) < self._limits.wants // 2:
+            blob = next(iter(self._lacking))
+            del self._lacking[blob]
+            if self.contents.wants(blob):  # it may have come for others
+                self._asked[blob] = None
+                self._add_want(blob, _OWN)
 
     def is_wanted_by_peer(self, blob: str) -> bool:
         """Whether a connected peer wants a blob for itself."""
@@ -172,6 +214,7 @@ class Blobs:
         return gone
 
     def _end_want(self, blob: str) -> None:
+        self._asked.pop(blob, None)
         if self._wanted.pop(blob, None) is not None and self._news is not None:
             self._gone.append(blob)
 
@@ -184,7 +227,13 @@ class Blobs:
                 session.news[blob] = size
 
     def open(self, number: int) -> None:
-        """Add a connection."""
+        """Add a connection; contents that nobody had so far let others go first."""
+        if self._lacking:
+            waited = [*self._asked]
+            for blob in waited:
+                self.unwant(blob)
+            self._lacking |= dict.fromkeys(waited)
+            self.update_contents()
         self._sessions[number] = _Session(news=dict(self._wanted))
 
     def close(self, number: int) -> None:
@@ -254,9 +303,15 @@ class Blobs:
             incoming.abort()
             return
         incoming.finish()
-        self.announce(blob)
+        if self.contents is None or self.contents.keeps(blob):
+            self.announce(blob)
+        else:
+            self.unwant(blob)
+        self.update_contents()
 
     def _on_want(self, session: _Session, blob: str, want: int) -> None:
+        if self.contents is not None and self.contents.refuses(blob):
+            return
         if blob not in session.wants and len(session.wants) >= self._limits.wants:
             return
         session.wants[blob] = want

@@ -15,6 +15,8 @@ before: of two lazy peers mostly one tells (seed paper 000, A.9).
 *Request skipping*: a peer stores the positions that another reported. When they connect again it sends notes
 only for feeds in which the two differ. Only notes and messages from the other peer change that record.
 
+A feed that has ended (`ssb.ending`) is received on no connection once its last message is here.
+
 The accepting side sends its notes first; the other side sends its own after receiving them. On the wire, a
 body is the JSON of one message, or of an object of notes.
 """
@@ -267,7 +269,10 @@ class Ebt(Replicator):
         source = sources.chosen.get(feed)
         if source is not None:
             sources.update_owed(source, feed, now)
-            if not source.is_ahead(feed):
+            if self.selection.is_complete(feed):
+                sources.stop(feed, now)
+                sources.update_owed(source, feed, now)
+            elif not source.is_ahead(feed):
                 if by is None:
                     sources.stop(feed, now)
                 elif (ahead := sources.next_ahead(source, feed)) is not None:

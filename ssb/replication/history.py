@@ -89,7 +89,9 @@ class HistorySource:
     @property
     def is_over(self) -> bool:
         """Whether the stream is complete."""
-        return self._left == 0 or (not self._is_live and not self.has_output) or self._is_hidden(self.feed)
+        if self._left == 0 or self._is_hidden(self.feed):
+            return True
+        return not (self.has_output or (self._is_live and not self._feeds.is_complete(self.feed)))
 
     def take_output(self, room: int) -> list[bytes]:
         """Return the next parts of the stream, about `room` bytes at most."""

@@ -112,6 +112,10 @@ class Selection:
             and feed not in self._feeds.forks()
         )
 
+    def is_complete(self, feed: str) -> bool:
+        """Return whether a feed has ended, and is here: nobody has more."""
+        return self._feeds.is_complete(feed)
+
     def accepts(self, remote: str, feed: str) -> bool:
         """Return whether to replicate a feed from now on, on behalf of a remote."""
         return self.behalf is not None and self.behalf.accepts(remote, feed)
@@ -202,7 +206,8 @@ class Session:
 
     def may_receive(self, feed: str) -> bool:
         """Return whether a feed may be received here."""
-        return feed not in self.selection.held_back and feed not in self.aside
+        selection = self.selection
+        return feed not in selection.held_back and feed not in self.aside and not selection.is_complete(feed)
 
     def is_ahead(self, feed: str) -> bool:
         """Return whether the remote has newer messages of a feed."""

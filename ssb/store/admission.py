@@ -3,9 +3,11 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from base.passive import Closing
+from ssb.ending import End, end_of
 from ssb.keys import Identity
 from ssb.message import ForkedFeed, InvalidMessage, Message, contradicts
 from ssb.store.feeds import NO_TIP, Appended, FeedStore, Tip
@@ -22,6 +24,7 @@ class Changes:
         out_of_order: a single message.
         received: time of receipt, ms since 1970.
         own: the local feed, if `messages` has a message published here.
+        ends: for each feed that ends with one of the messages, its end.
     """
 
     received: float
@@ -29,6 +32,7 @@ class Changes:
     forks: dict[str, tuple[Message, Message]] = field(default_factory=dict)
     out_of_order: Message | None = None
     own: str | None = None
+    ends: dict[str, End] = field(default_factory=dict)
 
 
 class Admission(FeedStore, Closing, ABC):
@@ -40,6 +44,7 @@ class Admission(FeedStore, Closing, ABC):
 
     def __init__(self, hmac_key: bytes | None) -> None:
         self._hmac_key = hmac_key
+        self._ends: dict[str, End] = {}
 
     @abstractmethod
     def _held(self, feed: str, sequence: int) -> Message | None:
@@ -76,8 +81,9 @@ class Admission(FeedStore, Closing, ABC):
             if feed in refused:
                 continue
             try:
-                if self._is_next(message, tips.get(feed), changes.messages):
+                if self._is_next(message, tips.get(feed), changes):
                     changes.messages.append(message)
+                    _note_end(message, changes)
                     WORK.hash += 1
                     WORK.store += 1
                     tips[feed] = max(tips.get(feed, NO_TIP), self._tip_with(message))
@@ -92,15 +98,29 @@ class Admission(FeedStore, Closing, ABC):
             del changes.forks[feed]
         if changes.messages or changes.forks:
             self._commit(changes)
+            self._ends |= changes.ends
         return Appended(len(changes.messages), held, refused)
 
     def publish(self, identity: Identity, content: Mapping[str, Any] | str, now_ms: float) -> Message:
         """Sign content as the next message of the identity's feed, and store it."""
         self._check_unforked(identity.ref)
+        _check_open(self._ends.get(identity.ref))
         previous = self._newest(identity.ref)
         message = Message.create(identity, previous, content, now_ms, self._hmac_key)
-        self._commit(Changes(now_ms, [message], own=identity.ref))
+        changes = Changes(now_ms, [message], own=identity.ref)
+        _note_end(message, changes)
+        self._commit(changes)
+        self._ends |= changes.ends
         return message
+
+    def ends(self) -> Mapping[str, End]:
+        """For each feed that has ended its last message, and its successor."""
+        return MappingProxyType(self._ends)
+
+    def is_complete(self, feed: str) -> bool:
+        """Whether a feed has ended, and all of it is here: nothing more will come."""
+        end = self._ends.get(feed)
+        return end is not None and self.tips().get(feed, 0) >= end.sequence
 
     def add_out_of_order(self, message: Message, received: float) -> None:
         """Verify and store a single message that was fetched by its id; no effect if it is held."""
@@ -117,16 +137,17 @@ class Admission(FeedStore, Closing, ABC):
                     if feed not in self.forks():
                         self._commit(Changes(received, forks={feed: (first, second)}))
                     raise _fork(first, second)
+        _check_open(self._ends.get(feed), sequence)
         self._commit(Changes(received, out_of_order=message))
 
-    def _is_next(self, message: Message, newest: Tip | None, batch: list[Message]) -> bool:
+    def _is_next(self, message: Message, newest: Tip | None, changes: Changes) -> bool:
         """Whether a message is the next one of its feed, rather than held already.
 
-        `newest` is the feed's tip after the batch so far, if the batch has messages of the feed. A message
+        `newest` is the feed's tip after the changes so far, if they have messages of the feed. A message
         replaces a damaged one by the same rules, and must not contradict the one behind. Raises
         InvalidMessage and ForkedFeed.
         """
-        feed, sequence = message.author, message.sequence
+        feed, sequence, batch = message.author, message.sequence, changes.messages
         held = self._held(feed, sequence)
         if held is None and newest is not None and sequence <= newest.sequence:
             held = _find(batch, feed, sequence)
@@ -156,12 +177,27 @@ class Admission(FeedStore, Closing, ABC):
             first, second = (other, message) if other.sequence == sequence else (message, other)
             if contradicts(first, second):
                 raise _fork(first, second)
+        _check_open(changes.ends.get(feed) or self._ends.get(feed), sequence)
         return True
 
     def _check_unforked(self, feed: str) -> None:
         proof = self.forks().get(feed)
         if proof is not None:
             raise _fork(*proof)
+
+
+def _note_end(message: Message, changes: Changes) -> None:
+    """Record that a feed ends with a message, if it does."""
+    end = end_of(message.author, message.sequence, message.content)
+    if end is not None:
+        changes.ends[message.author] = end
+
+
+def _check_open(end: End | None, sequence: int | None = None) -> None:
+    """Raise InvalidMessage if a feed has ended; with a number, if it has ended before that message."""
+    if end is not None and (sequence is None or sequence > end.sequence):
+        on = "" if end.successor is None else f", and goes on as {end.successor}"
+        raise InvalidMessage(f"the feed has ended with message {end.sequence}{on}")
 
 
 def content_type(message: Message) -> str | None:

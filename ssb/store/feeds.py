@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
 from ssb.canonical import parse, stringify
+from ssb.ending import End
 from ssb.export import entry_json
 from ssb.keys import Identity
 from ssb.message import ForkedFeed, InvalidMessage, Message, message_id
@@ -103,6 +104,7 @@ class FeedStore(Protocol):
         """Verify messages of one or several feeds, each feed's in order, and store the valid ones.
 
         Of each feed the messages before the first invalid one are stored, all feeds in one transaction.
+        Nothing is valid behind the end of a feed (`ssb.ending`).
         Duplicates are skipped. A message that contradicts a held one, or that continues another message than
         the tip, is a fork: the store keeps both as proof, and accepts no more messages of that feed.
         `received` is in ms since 1970.
@@ -115,8 +117,8 @@ class FeedStore(Protocol):
         time with other content, which would fork the feed. The feed must be whole: before an identity is used
         with an empty store, its feed must be fetched from others.
 
-        Raises InvalidMessage if the format does not allow such content, and ForkedFeed if the feed is
-        forked already.
+        Raises InvalidMessage if the format does not allow such content, or the feed has ended, and
+        ForkedFeed if the feed is forked already.
         """
 
     def after(self, feed: str, sequence: int, limit: int) -> list[Stored]:
@@ -132,14 +134,20 @@ class FeedStore(Protocol):
         proves a fork, which `forks` then has.
         """
 
-    def log(self, after: int, limit: int, types: Collection[str] | None = None) -> list[Stored]:
+    def log(self, after: int, limit: int, types: Collection[str | None] | None = None) -> list[Stored]:
         """The messages of all feeds after a position, in order of receipt, at most `limit`.
 
-        With `types`, only those whose content has one of these types; ciphertexts have none.
+        With `types`, only those whose content has one of these types; that of ciphertexts is None.
         """
 
     def forks(self) -> Mapping[str, tuple[Message, Message]]:
         """For each forked feed the two messages that prove it (`ssb.message.proves_fork`)."""
+
+    def ends(self) -> Mapping[str, End]:
+        """For each feed that has ended its last message, and its successor."""
+
+    def is_complete(self, feed: str) -> bool:
+        """Whether a feed has ended, and all of it is here: nothing more will come."""
 
     def drop(self, feed: str) -> int:
         """Delete the messages of a feed, which may be received again later; return their number.
@@ -152,7 +160,7 @@ class FeedStore(Protocol):
         """Release files and lock."""
 
 
-def read_log(store: FeedStore, after: int, types: Collection[str] | None = None) -> Iterator[Stored]:
+def read_log(store: FeedStore, after: int, types: Collection[str | None] | None = None) -> Iterator[Stored]:
     """Yield the messages of all feeds after a position, to the end of the log, a page at a time."""
     while page := store.log(after, _PAGE, types):
         yield from page

@@ -54,7 +54,7 @@ class MemoryFeeds(Admission):
         """The message with this id, of a feed or out of order."""
         return self._by_id.get(id) or self._loose.get(id)
 
-    def log(self, after: int, limit: int, types: Collection[str] | None = None) -> list[Stored]:
+    def log(self, after: int, limit: int, types: Collection[str | None] | None = None) -> list[Stored]:
         """The messages of all feeds after a position, in order of receipt, at most `limit`."""
         found: list[Stored] = []
         for place in range(max(after, 0), len(self._log)):
@@ -77,6 +77,7 @@ class MemoryFeeds(Admission):
             return 0
         del self._tips[feed]
         del self._bytes[feed]
+        self._ends.pop(feed, None)
         dropped = self._feeds.pop(feed)
         for stored, message in dropped:
             self._log[stored.position - 1] = None

@@ -20,6 +20,7 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
+from ssb.ending import END, End, end_of
 from ssb.keys import InvalidRef, message_ref, parse_message
 from ssb.message import Message, contradicts
 from ssb.store import sound
@@ -111,14 +112,14 @@ class SqliteFeeds(Admission, FeedTable):
         rows = self._query("SELECT text FROM out_of_order WHERE id = ?", (digest,))
         return sound.read(rows[0][0], self._hmac_key, digest) if rows else None
 
-    def log(self, after: int, limit: int, types: Collection[str] | None = None) -> list[Stored]:
+    def log(self, after: int, limit: int, types: Collection[str | None] | None = None) -> list[Stored]:
         """The messages of all feeds after a position, in order of receipt, at most `limit`."""
         self._refresh()
         if types is None:
             return self._page("", (), after, limit)
         found: list[Stored] = []
         for kind in set(types):
-            found += self._page("type = ? AND", (kind,), after, limit)
+            found += self._page("type IS ? AND", (kind,), after, limit)
         return sorted(found)[:limit]
 
     def newest(self, limit: int, feed: str | None = None, kind: str | None = None) -> list[Stored]:
@@ -157,6 +158,7 @@ class SqliteFeeds(Admission, FeedTable):
         del self._rows[feed], self._authors[row.number]
         self._damaged.pop(feed, None)
         self._tips.pop(feed, None)
+        self._ends.pop(feed, None)
         return dropped
 
     def close(self) -> None:
@@ -167,6 +169,20 @@ class SqliteFeeds(Admission, FeedTable):
         super()._load()
         self._forks = _Forks(self)
         self._loose = self._count_out_of_order()
+        self._ends = self._read_ends()
+
+    def _read_ends(self) -> dict[str, End]:
+        """Read the ends of feeds. No message is stored behind one, so each is the last of its feed."""
+        last = "(SELECT f.sequence FROM feeds AS f WHERE f.feed = messages.feed)"
+        rows = self._query(f"{STORED} WHERE type = ? AND sequence = {last}", (END,))
+        read = (stored.message for row in rows if (stored := self._sound(row)) is not None)
+        ends = ((m.author, end_of(m.author, m.sequence, m.content)) for m in read)
+        return {author: end for author, end in ends if end is not None}
+
+    def ends(self) -> Mapping[str, End]:
+        """For each feed that has ended its last message, and its successor."""
+        self._refresh()
+        return super().ends()
 
     def _count_out_of_order(self) -> int:
         return int(self._query("SELECT count(*) FROM out_of_order")[0][0])

@@ -6,9 +6,10 @@ from typing import NamedTuple
 from ssb.keys import Identity
 from ssb.tiny.entry import Entry, entry_demultiplexer
 
-FINE, FORKED, BROKEN = range(3)
+FINE, FORKED, BROKEN, ENDED = range(4)
 """Conditions of a feed: it goes on; its author has signed two entries for one place; an entry's side chain
-cannot be completed. The latter two take no more entries."""
+cannot be completed; its last entry says that it has ended (`ssb.ending`), and is whole. The latter three take
+no more entries."""
 
 
 class ForkedFeed(ValueError):
@@ -54,7 +55,7 @@ class Feed:
         base: the last number up to which all entries are pruned.
         mark: the last number that the program above has processed; the program sets it.
         identity: of the author, if the feed is local.
-        condition: FINE, FORKED or BROKEN.
+        condition: FINE, FORKED, BROKEN or ENDED.
         waiting: entries that lack chunks, by their numbers.
     """
 

@@ -3,7 +3,8 @@
 Sans-IO (`base.endpoint.Endpoint`): datagrams in and out, time as an argument, ns. For each set it sends now
 and then vectors of the entries and chunks that it lacks (`ssb.tiny.vectors`), and answers each vector of
 others with at most `CREDIT` packets. If the requested entry is not written yet, its author sends it as soon
-as it is, from the same credit. An answer is delayed at random, and suppressed if another node sends it first.
+as it is, from the same credit. A node that holds all of a set whose feeds have all ended (`ssb.ending`) sends
+one more vector, and then none. An answer is delayed at random, and suppressed if another node sends it first.
 
 A node may have several ports, to several media. Answers leave by the port of the request. Other packets of an
 open set leave by all ports; those of a fixed set by the ports where other nodes have sent packets of it, and
@@ -27,7 +28,7 @@ from base.endpoint import Address
 from base.timers import earliest
 from ssb.tiny import goset, vectors
 from ssb.tiny.entry import DEMUX, PACKET, Entry, InvalidEntry, pointer_to, read
-from ssb.tiny.feed import FINE, FORKED, ForkedFeed
+from ssb.tiny.feed import ENDED, FINE, FORKED, ForkedFeed
 from ssb.tiny.goset import COMMON, GrowOnlySet, MalformedClaim
 from ssb.tiny.outbox import Outbox
 from ssb.tiny.replica import Limit, Repeats, Replica
@@ -339,7 +340,7 @@ class Node:
                 self._send(found, "entry", which, due, (port,))
             if sequence == held.sequence + 1 and held.identity is not None:
                 which.waiting[key] = credit
-            has_more = sequence > held.sequence + 1 and key not in self.withheld
+            has_more = sequence > held.sequence + 1 and held.condition != ENDED and key not in self.withheld
             if has_more and which.heard.wanted.get(key, 0) < sequence:
                 which.wants.advance(now)  # others hold more than this node
             which.heard.wanted[key] = first
@@ -389,6 +390,9 @@ class Node:
         if count:
             self._send(packet, WANT, which, now)
             which.offset = (offset + count) % len(keys)
+        if keys and all(feeds[key].condition == ENDED for key in keys):
+            which.wants.postpone(None)  # this was the last one: nothing will come
+            return
         which.wants.on_sent(now, is_lacking=any(self._is_uneven(which, key) for key in keys))
 
     def _is_uneven(self, which: Replica, key: bytes) -> bool:

@@ -16,11 +16,14 @@ from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from ssb.keys import Identity
+from ssb.bipf import MalformedBipf, decode
+from ssb.ending import END as END_OF_FEED
+from ssb.ending import end_of
+from ssb.keys import Identity, feed_ref
 from ssb.store.feeds import StoreError
 from ssb.tiny import entry as entries
 from ssb.tiny.entry import CHUNK, END, PACKET, Entry, InvalidEntry, first_previous
-from ssb.tiny.feed import BROKEN, FINE, FORKED, Feed, ForkedFeed, Waiting, Whole
+from ssb.tiny.feed import BROKEN, ENDED, FINE, FORKED, Feed, ForkedFeed, Waiting, Whole
 from ssb.tiny.records import Records
 
 MOST_AHEAD: Final = 64
@@ -93,11 +96,14 @@ class TinyStore(Records):
     def publish(self, key: bytes, content: bytes, *, is_plain: bool = False) -> Entry:
         """Sign content as the next entry of a local feed, and store it.
 
-        Raises ValueError for content that is too long, and ForkedFeed if the feed was signed elsewhere, too.
+        Raises ValueError for content that is too long and for a feed that has ended, and ForkedFeed if the
+        feed was signed elsewhere, too.
         """
         feed = self._feeds[key]
         if feed.identity is None:
             raise ValueError("the feed is not written here")
+        if feed.condition == ENDED:
+            raise ValueError(f"the feed has ended with entry {feed.sequence}")
         if feed.condition == FORKED:
             raise ForkedFeed(key, self.fork(key) or (b"", b""))
         entry, chunks = entries.sign(feed.identity, feed.sequence + 1, feed.tip, content, is_plain=is_plain)
@@ -115,6 +121,10 @@ class TinyStore(Records):
             raise InvalidEntry("the feed takes no more entries", "frozen")
         if feed.sequence - feed.whole >= MOST_AHEAD:
             raise InvalidEntry("too many entries wait for side chains", "ahead")
+        if feed.whole < feed.sequence:
+            before = self._tables.entry(feed, feed.sequence)
+            if before is not None and _may_end(before.packet):
+                raise InvalidEntry("the entry before may be the end, which shows when it is whole", "ahead")
         entry = entries.parse(packet, key, feed.sequence + 1, feed.tip)
         with self.transaction():
             self._tables.insert(feed, entry)
@@ -123,7 +133,7 @@ class TinyStore(Records):
                 feed.condition = BROKEN
             elif entry.chain is not None:
                 self._wait(feed, Waiting(entry, 0, entry.chain))
-            self._advance(feed)
+            self._advance(feed, packet)
             self._tables.update(feed)
         return entry
 
@@ -294,7 +304,8 @@ class TinyStore(Records):
         self._tables.insert(feed, entry)
         for number, chunk in enumerate(chunks):
             self._tables.insert_chunk(feed, entry.sequence, number, chunk)
-        feed.sequence, feed.tip, feed.whole = entry.sequence, entry.id, entry.sequence
+        feed.sequence, feed.tip = entry.sequence, entry.id
+        self._advance(feed, entry.packet)
         self._tables.update(feed)
 
     def _wait(self, feed: Feed, waiting: Waiting) -> None:
@@ -308,7 +319,32 @@ class TinyStore(Records):
         if not places:
             self._pointers.pop(pointer, None)
 
-    def _advance(self, feed: Feed) -> None:
-        """Advance `whole` to the last number up to which all entries are whole."""
-        if feed.condition != BROKEN:
-            feed.whole = min(feed.waiting, default=feed.sequence + 1) - 1
+    def _advance(self, feed: Feed, last: bytes | None = None) -> None:
+        """Advance `whole` to the last number up to which all entries are whole; notice the end of the feed.
+
+        `last` is the packet of its last entry, if that is at hand.
+        """
+        if feed.condition == BROKEN:
+            return
+        feed.whole = min(feed.waiting, default=feed.sequence + 1) - 1
+        if feed.condition != FINE or feed.whole < feed.sequence:
+            return
+        if last is None:
+            row = self._tables.entry(feed, feed.sequence)
+            last = b"" if row is None else row.packet
+        if _may_end(last) and _is_end(feed, self.read(feed.key, feed.sequence - 1, 1)[0].content):
+            feed.condition = ENDED
+
+
+def _may_end(packet: bytes) -> bool:
+    """Whether an entry may be the end of its feed, as far as its own packet tells: its content begins so."""
+    return END_OF_FEED.encode() in packet
+
+
+def _is_end(feed: Feed, content: bytes) -> bool:
+    """Whether the content of a feed's last entry ends it."""
+    try:
+        value = decode(content)
+    except MalformedBipf:
+        return False
+    return isinstance(value, dict) and end_of(feed_ref(feed.key), feed.sequence, value) is not None

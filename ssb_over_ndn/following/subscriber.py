@@ -1,16 +1,31 @@
 """The subscribing application: which feeds it follows when, and how fast it reads.
 
 It is the same for all layerings: the schedule, pauses, the pace of a slow application, and the reported
-events.
+events. A subscription ends with its feed (`ssb.ending`), and one to the successor takes its place.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Protocol
 
 from base.units import SECOND
+from forwarder.host import Application
 from forwarder.lli.consumer import STATES
 from ssb.application import Event, Plan
+from ssb.ending import End, end_in
 from ssb_over_ndn.following.subscriptions import Subscription, Subscriptions
-from ssb_over_ndn.naming import log_key
+from ssb_over_ndn.naming import log_key, log_name
+
+
+class Reporter(Application, Protocol):
+    """An application that reports events of items: a Publisher or a Subscriber."""
+
+    def take_events(self) -> list[Event]:
+        """Return the events since the last call."""
+        ...
+
+    def ends(self) -> tuple[int, int]:
+        """Return the feeds that it holds state for, beside the forwarder's, and its bytes."""
+        ...
 
 
 class Subscriber:
@@ -19,14 +34,21 @@ class Subscriber:
     Args:
         subscriptions: by the feeds' names.
         plan: when and how fast.
+        subscribe: successor's name -> a subscription to it; None: no feed takes an ended one's place.
 
     Raises ValueError for a drain rate that is not above 0.
     """
 
-    def __init__(self, subscriptions: Mapping[bytes, Subscription], plan: Plan) -> None:
+    def __init__(
+        self,
+        subscriptions: Mapping[bytes, Subscription],
+        plan: Plan,
+        subscribe: Callable[[bytes], Subscription] | None = None,
+    ) -> None:
         if plan.drain_per_s is not None and plan.drain_per_s <= 0:
             raise ValueError(f"an application that takes {plan.drain_per_s} items a second never ends")
         self._planned = dict(subscriptions)
+        self._subscribe = subscribe
         keys = {feed: log_key(feed) for feed in subscriptions}
         self._starts = sorted(
             ((max(plan.later.get(key, plan.start), plan.start), feed) for feed, key in keys.items()),
@@ -81,21 +103,37 @@ class Subscriber:
     def wake(self, now: int) -> None:
         """Subscribe, unsubscribe, read items, and wake subscriptions, as far as due."""
         while self._starts and self._starts[-1][0] <= now:
-            feed = self._starts.pop()[1]
-            self._events.append(Event(now, "joined", self._keys[feed]))
-            self._open.start(feed, self._planned[feed], now)
-            self._report_errors(now)
+            self._join(self._starts.pop()[1], now)
         if self._stop is not None and self._stop <= now:
             self._stop = None
             self._starts.clear()
             for feed in list(self._open):
-                self._open.stop(feed, now)
-                self._report_errors(now)
-                self._events.append(Event(now, "stopped", self._keys[feed]))
+                self._leave(feed, now)
         if self._is_open():
             self._open.wake(now)
             self._report_errors(now)
             self._take(now)
+
+    def _join(self, feed: bytes, now: int) -> None:
+        self._events.append(Event(now, "joined", self._keys[feed]))
+        self._open.start(feed, self._planned[feed], now)
+        self._report_errors(now)
+
+    def _leave(self, feed: bytes, now: int) -> None:
+        self._open.stop(feed, now)
+        self._report_errors(now)
+        self._events.append(Event(now, "stopped", self._keys[feed]))
+
+    def _move(self, feed: bytes, end: End, now: int) -> None:
+        """Leave a feed that has ended, and follow its successor, unless it is followed already."""
+        self._leave(feed, now)
+        if end.successor is None or self._subscribe is None:
+            return
+        successor = log_name(end.successor)
+        if successor not in self._planned:
+            self._keys[successor] = end.successor
+            self._planned[successor] = self._subscribe(successor)
+            self._join(successor, now)
 
     def _is_open(self) -> bool:
         return self._stop is not None
@@ -109,11 +147,16 @@ class Subscriber:
             items = self._open.take_items(feed, now, None if self._interval is None else 1)
             if not items:
                 continue
-            key = self._keys[feed]
-            self._events += [Event(now, "delivered", key, item.seq, len(item.message)) for item in items]
+            key, end = self._keys[feed], None
+            for item in items:
+                self._events.append(Event(now, "delivered", key, item.seq, len(item.message)))
+                if (end := end_in(item.message)) is not None:  # what comes behind is dropped
+                    break
             if self._interval is not None:
                 self._next_take = now + self._interval
             self._report_errors(now)
+            if end is not None:
+                self._move(feed, end, now)
 
     def _report_errors(self, now: int) -> None:
         for feed, word in self._open.take_errors():

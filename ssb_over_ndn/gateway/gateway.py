@@ -15,11 +15,9 @@ The name of a blob has no location. The gateway fetches it from the gateway wher
 message that names it is at home: the Interests' forwarding hint is that feed.
 """
 
-import re
 from collections import Counter, OrderedDict
 from collections.abc import Callable
 from random import Random
-from typing import Final
 
 from base.timers import Timers, earliest
 from forwarder.feedcache.items import Item
@@ -28,13 +26,14 @@ from forwarder.wire.lp import open_data, open_interest, parse_lp
 from forwarder.wire.packet import Data, Interest, parse_data, read_name
 from forwarder.wire.tlv import MalformedPacket
 from ssb.graph import Graph
+from ssb.keys import named_blobs
 from ssb.message import ForkedFeed, InvalidMessage, Message
 from ssb.peer.peer import Peer
 from ssb.peer.program import PeerEvent, PeerProgram, PeerWrapper
 from ssb.replication.blobs import Blobs
 from ssb.store.feeds import FeedStore, StoreError
+from ssb_over_ndn.following.blobs import BlobFetches
 from ssb_over_ndn.following.subscriptions import Subscription, Subscriptions
-from ssb_over_ndn.gateway.blobs import BlobFetches, segment_packet
 from ssb_over_ndn.gateway.interests import GatewayInterests
 from ssb_over_ndn.naming import (
     hash_packet,
@@ -43,12 +42,12 @@ from ssb_over_ndn.naming import (
     message_id,
     message_packet,
     read_log_name,
+    segment_packet,
     split_segment,
 )
 from ssb_over_ndn.serving.server import Announcer, FeedServer
 from ssb_over_ndn.serving.servers import Servers
 
-_BLOB: Final = re.compile(r"&[A-Za-z0-9+/]{43}=\.sha256")
 _MENTIONS = 10_000  # blobs whose authors are recorded
 _WAITING = 100  # blobs requested by others and looked for here
 _BLOB_PATIENCE = 30_000_000_000
@@ -285,7 +284,10 @@ class _NdnSide:
             self._counters[word] += 1
 
     def _store(self, messages: list[Message], now: int) -> None:
-        """Pass messages to the peer; after an error, subscribe again from the last stored one."""
+        """Pass messages to the peer; after an error, subscribe again from the last stored one.
+
+        The subscription of a feed that has ended is over.
+        """
         for message in messages:
             self._note_mentions(message)
         try:
@@ -299,6 +301,9 @@ class _NdnSide:
                 self._followed.stop(name, now)
             if not isinstance(reason, ForkedFeed):
                 self._again.set(feed, now + _PAUSE)
+        for feed in {message.author for message in messages}:
+            if self._feeds.is_complete(feed) and log_name(feed) in self._followed:
+                self._followed.stop(log_name(feed), now)
 
     def _follow_up(self, now: int) -> None:
         """Serve feeds, start and stop subscriptions, and fetch blobs for the peers at home."""
@@ -309,7 +314,7 @@ class _NdnSide:
             elif feed not in self._homes:
                 self._serve(feed, now)
             name = log_name(feed)
-            is_followed = self._interests.is_followed(feed)
+            is_followed = self._interests.is_followed(feed) and not self._feeds.is_complete(feed)
             if not is_followed:
                 self._again.set(feed, None)
             if is_followed and name not in self._followed and feed not in self._again:
@@ -324,7 +329,7 @@ class _NdnSide:
     # Blobs
 
     def _note_mentions(self, message: Message) -> None:
-        for blob in _BLOB.findall(message.text):
+        for blob in named_blobs(message.text):
             self._mentions.setdefault(blob, message.author)
             if len(self._mentions) > _MENTIONS:
                 self._mentions.popitem(last=False)

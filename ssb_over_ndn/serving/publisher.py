@@ -8,13 +8,21 @@ from forwarder.wire.lp import open_data, open_interest
 from forwarder.wire.packet import Data, parse_data
 from ssb.application import Event
 from ssb.message import Message
+from ssb.store.blobs import BlobStore
 from ssb.work import WORK
-from ssb_over_ndn.naming import hash_name, hash_packet, log_name, message_packet
+from ssb_over_ndn.naming import (
+    hash_name,
+    hash_packet,
+    log_name,
+    message_packet,
+    segment_packet,
+    split_segment,
+)
 from ssb_over_ndn.serving.server import Announcer, FeedServer
 
 
 class Publisher:
-    """Publishes the messages of one feed, each at its time, and serves them by number and by hash.
+    """Publishes the messages of one feed, each at its time, and serves them by number and by hash, and blobs.
 
     It also serves the number of the newest item (see naming.metadata_packet).
 
@@ -25,6 +33,7 @@ class Publisher:
         announcer: announces new items to subscribers, if any.
         stop: when to end announcing, ns; None for never.
         packet: message -> its Data packet.
+        blobs: those to serve to Interests that come here by a forwarding hint; None for none.
 
     Raises ValueError if there are no messages, not a time for each, or none to be retained.
     """
@@ -38,6 +47,7 @@ class Publisher:
         announcer: Announcer | None = None,
         stop: int | None = None,
         packet: Callable[[Message], bytes] = message_packet,
+        blobs: BlobStore | None = None,
     ) -> None:
         if not messages or len(messages) != len(times):
             raise ValueError(f"{len(messages)} messages and {len(times)} times: one each is needed")
@@ -47,6 +57,7 @@ class Publisher:
         self._messages = messages
         self._times = times
         self._packet = packet
+        self._blobs = blobs
         self._stop = stop if announcer is not None else None
         self._tip = 0
         self._held: deque[Data] = deque(maxlen=retain)  # the newest items, up to the tip
@@ -65,6 +76,9 @@ class Publisher:
                 self._server.on_data(opened[0], now)
         elif message := self._by_hash.get(interest.name):
             self._outputs.append(hash_packet(message))
+        elif self._blobs is not None and (segment := split_segment(interest.name)):
+            found = segment_packet(self._blobs, *segment)
+            self._outputs += [] if found is None else [found]
         else:
             self._server.on_interest(interest, now)
 

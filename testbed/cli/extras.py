@@ -1,7 +1,7 @@
 """Missing extras: feednet alone is forwarder, peer and client library; extras bring the rest.
 
-The metadata of the installed distribution list the packages of extras. Each is imported by its own name in
-small letters, so a failed import identifies the extra.
+The metadata of the installed distribution list the packages of extras. But for two that others need, each is
+imported by its own name in small letters, so a failed import identifies the extra.
 """
 
 import re
@@ -11,6 +11,9 @@ from importlib.util import find_spec
 from analysis.errors import install_command
 
 _REQUIREMENT = re.compile(r"([\w.-]+)[^;]*;.*\bextra == ['\"](\w+)['\"]")
+
+_OF_OTHERS = {"setuptools", "protobuf"}
+"""Packages that only other packages import, and under other names."""
 
 
 def _known() -> list[tuple[str, str]]:
@@ -24,7 +27,7 @@ def _known() -> list[tuple[str, str]]:
 
 def packages_of(extra: str) -> list[str]:
     """Return the packages of an extra, by their import names."""
-    return [name for name, of in _known() if of == extra and name != "setuptools"]
+    return [name for name, of in _known() if of == extra and name not in _OF_OTHERS]
 
 
 def missing(extra: str) -> list[str]:

@@ -1,13 +1,16 @@
 """Formats of messages: bytes and processor time for one post in a log, by its encoding.
 
 `cbor` and `bipf` have the fields of a classic message, with keys and hashes as bytes, and a signature over
-their encoding; the others are formats that feednet's nodes exchange (Tarr et al., "Secure Scuttlebutt", ACM
-ICN 2019, longer draft, section 5.5).
+their encoding (Tarr et al., "Secure Scuttlebutt", ACM ICN 2019, longer draft, section 5.5). `detached JSON`
+(`ssb.detached`) and `Gabby Grove` (draft-ssb-core-gabbygrove-00) sign the hash and the size of a content,
+which need not be there for a check (section 5.2). All but `cbor`, `bipf` and `Gabby Grove` are formats that
+feednet's nodes exchange.
 """
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from hashlib import sha256
+from functools import partial
+from hashlib import blake2b, sha256
 from typing import Any, Final, NamedTuple
 
 import cbor2
@@ -18,6 +21,7 @@ from forwarder.wire.name import from_uri
 from forwarder.wire.packet import ED25519, make_data, parse_data
 from ssb import bipf
 from ssb.canonical import parse, stringify
+from ssb.detached import SALT_BYTES, attach, detach, reference_of
 from ssb.keys import Identity, verify
 from ssb.message import Message
 from ssb.tiny import entry
@@ -31,53 +35,85 @@ _TIME: Final = 1_700_000_000_000
 
 
 class Post(NamedTuple):
-    """A post in some format: its packets, and what a receiver does with them; it raises on a fault."""
+    """A post in some format.
+
+    Attributes:
+        packets: what of it stands in the log.
+        check: what a receiver does with them; it raises on a fault.
+        content: what stands beside the log; b"" if nothing does.
+        open: what a receiver does with that.
+    """
 
     packets: tuple[bytes, ...]
     check: Callable[[Sequence[bytes]], object]
+    content: bytes = b""
+    open: Callable[[bytes], object] | None = None
 
 
 class Cost(NamedTuple):
-    """The cost of a format: bytes of text and of the post; microseconds of a receiver's processor."""
+    """The cost of a format.
+
+    Attributes:
+        name: the format's.
+        text, size, beside: bytes of the text, of the post in its log, and of its content beside the log.
+        check_us: microseconds of a receiver's processor, for both.
+        hole_us: without the content; None if it stands in the log.
+    """
 
     name: str
     text: int
     size: int
+    beside: int
     check_us: float
+    hole_us: float | None
 
     @property
     def overhead(self) -> int:
         """Bytes that are not text."""
-        return self.size - self.text
+        return self.size + self.beside - self.text
 
 
 def measure(text: int, posts: int = _POSTS) -> list[Cost]:
     """Return the cost of each format, for posts with `text` bytes: the least of three rounds."""
     found = []
     for name, write in FORMATS.items():
-        times = []
+        times, holes = [], []
         for number in range(_ROUNDS):
             made = list(write(Identity.from_seed(bytes([number]) * 32), "x" * text, posts))
             begun = time.process_time()
             for post in made:
                 post.check(post.packets)
+            checked = time.process_time()
+            for post in made:
+                if post.open is not None:
+                    post.open(post.content)
+            holes.append((checked - begun) / posts)
             times.append((time.process_time() - begun) / posts)
-        size = sum(map(len, made[-1].packets))
-        found.append(Cost(name, text, size, min(times) * 1e6))
+        last = made[-1]
+        hole_us = None if last.open is None else min(holes) * 1e6
+        size = sum(map(len, last.packets))
+        found.append(Cost(name, text, size, len(last.content), min(times) * 1e6, hole_us))
     return found
 
 
-def _classic(author: Identity, text: str, posts: int) -> Iterator[Post]:
+def _classic(author: Identity, text: str, posts: int, *, is_detached: bool = False) -> Iterator[Post]:
     tip: Message | None = None
     for number in range(posts):
-        message = Message.create(author, tip, {"type": "post", "text": text}, _TIME + number)
+        content: dict[str, Any] = {"type": "post", "text": text}
+        blob, open_ = b"", None
+        if is_detached:
+            content, blob = detach(author.ref, content, number.to_bytes(SALT_BYTES))
+        message = Message.create(author, tip, content, _TIME + number)
+        reference = reference_of(message)
+        if reference is not None:
+            open_ = partial(attach, author.ref, reference)
 
         def check(packets: Sequence[bytes], tip: Message | None = tip) -> None:
             received = Message.from_value(parse(packets[0].decode()))
             received.verify()
             received.follow(tip)
 
-        yield Post((stringify(parse(message.text), indent=0).encode(),), check)
+        yield Post((stringify(parse(message.text), indent=0).encode(),), check, blob, open_)
         tip = message
 
 
@@ -102,6 +138,46 @@ def _encoded(encode: Callable[[Any], bytes], decode: Callable[[bytes], Any]) -> 
             previous = sha256(sent).digest()
 
     return write
+
+
+def _gabby_grove(author: Identity, text: str, posts: int) -> Iterator[Post]:
+    previous = None
+    for number in range(1, posts + 1):
+        content = cbor2.dumps({"type": "post", "text": text}, canonical=True)
+        named = [_link(3, _blake2(content)), len(content), _CBOR]
+        event = cbor2.dumps([previous, _link(1, author.public_key), number, _TIME + number, named])
+        signature = author.sign(event)
+        sent = cbor2.dumps([event, signature, None])
+
+        def check(packets: Sequence[bytes], place: Any = (previous, number)) -> None:
+            signed, signature, content = value = cbor2.loads(packets[0])
+            if cbor2.dumps(value) != packets[0] or content is not None:
+                raise ValueError("another form")
+            before, writer, number, _, _ = cbor2.loads(signed)
+            if (before, number) != place or writer != _link(1, author.public_key):
+                raise ValueError("another place")
+            if not verify(author.public_key, signature, signed):
+                raise ValueError("the signature does not verify")
+
+        def open_(content: bytes, named: Any = named) -> object:
+            if [_link(3, _blake2(content)), len(content)] != named[:2]:
+                raise ValueError("another content")
+            return cbor2.loads(content)
+
+        yield Post((sent,), check, content, open_)
+        previous = _link(2, _blake2(event + signature))
+
+
+_CBOR = 2  # the encoding of a content
+
+
+def _link(kind: int, key: bytes) -> cbor2.CBORTag:
+    """Return Gabby Grove's reference: 1 to a feed, 2 to an event, 3 to a content."""
+    return cbor2.CBORTag(1050, bytes((kind,)) + key)
+
+
+def _blake2(data: bytes) -> bytes:
+    return blake2b(data, digest_size=32).digest()
 
 
 def _native(author: Identity, text: str, posts: int) -> Iterator[Post]:
@@ -135,8 +211,10 @@ _Write = Callable[[Identity, str, int], Iterator[Post]]
 
 FORMATS: Final[dict[str, _Write]] = {
     "classic JSON": _classic,
+    "detached JSON": partial(_classic, is_detached=True),
     "cbor": _encoded(lambda value: cbor2.dumps(value, canonical=True), cbor2.loads),
     "bipf": _encoded(bipf.encode, bipf.decode),
+    "Gabby Grove": _gabby_grove,
     "native item": _native,
     "tinySSB": _tiny,
 }

@@ -26,6 +26,8 @@ from testbed.scenario.sections import (
     Change,
     CostSpec,
     CrossTraffic,
+    Deletion,
+    Ending,
     Fork,
     ForwardersSpec,
     Mobility,
@@ -100,6 +102,10 @@ class Scenario(Section):
     """Programs of your own on nodes, in Mininet only."""
     fork: Fork | None = None
     """A feed that forks."""
+    ending: Ending | None = None
+    """A feed that ends, and goes on as another one."""
+    deletion: Deletion | None = None
+    """Contents that are to be deleted."""
     archive: Archive | None = None
     """A node that keeps what the publisher forgets."""
     cross_traffic: tuple[CrossTraffic, ...] = ()
@@ -204,6 +210,8 @@ class Scenario(Section):
             roles[self.archive.node] = "archive"
         if self.fork is not None:
             roles[self.fork.publisher] = "publisher"
+        if self.ending is not None and self.ending.successor is not None:
+            roles[self.ending.successor] = "publisher"
         both = {*self.sources} & {*self.subscribers}
         return roles | dict.fromkeys(self.sources, "publisher") | dict.fromkeys(both, "peer")
 

@@ -35,7 +35,9 @@ def complete(scenario: Scenario, following: str | int | None, wanted: Sequence[O
     _check_nodes("publisher", publishers, nodes, ("publisher",))
     _check_nodes("archive", [scenario.archive.node] if scenario.archive else [], nodes, ("archive",))
     _check_nodes("fork", [scenario.fork.publisher] if scenario.fork else [], nodes, ("fork",))
-    others = {*publishers}
+    heir = scenario.ending.successor if scenario.ending else None
+    _check_nodes("ending", [heir] if heir else [], nodes, ("ending",))
+    others = {*publishers, *([heir] if heir else [])}
     others |= {scenario.archive.node} if scenario.archive else set()
     others |= {scenario.fork.publisher} if scenario.fork else set()
     subscribers = scenario.subscribers or _following(scenario, following, others)
@@ -45,6 +47,8 @@ def complete(scenario: Scenario, following: str | int | None, wanted: Sequence[O
     )
     _check_parameters(whole, wanted)
     _check_feeds(whole)
+    _check_pictures(whole)
+    _check_deletion(whole)
     _check_paths(whole)
     _check_events(whole)
     _check_plans(whole)
@@ -98,6 +102,9 @@ def _check_stock_peers(scenario: Scenario) -> None:
             if LAYERINGS[layering].protocol != "ssb" and node not in scenario.gateways:
                 said = f"nodes.{node}.peer: under {layering}, a Scuttlebutt peer needs a gateway"
                 raise InvalidScenario(said, ("nodes", node, "peer"), ("layerings",))
+        if scenario.workload.pictures is not None:
+            said = f"nodes.{node}.peer: {SSB_SERVER} is given no pictures; leave one of both out"
+            raise InvalidScenario(said, ("nodes", node, "peer"), ("workload", "pictures"))
         if not scenario.layering_parameters("ssb").model_dump()["encrypt"]:
             said = f"nodes.{node}.peer: {SSB_SERVER} speaks with those who encrypt only"
             raise InvalidScenario(said, ("nodes", node, "peer"), ("parameters", "ssb", "encrypt"))
@@ -253,6 +260,7 @@ def _check_feeds(scenario: Scenario) -> None:
         raise InvalidScenario(f"{what}: there must be one feed, not {feeds}", ("workload", "feeds"), (what,))
     if scenario.fork and scenario.archive:
         raise InvalidScenario("fork, archive: choose one", ("fork",), ("archive",))
+    _check_ending(scenario)
     if scenario.fork and scenario.fork.after >= workload.items:
         said = f"fork.after: {scenario.fork.after}, but there are only {workload.items} items; lower it"
         raise InvalidScenario(said, ("workload", "items"), ("fork", "after"))
@@ -263,8 +271,62 @@ def _check_feeds(scenario: Scenario) -> None:
             raise InvalidScenario(said, ("subscribers",), ("publisher",))
 
 
+def _check_pictures(scenario: Scenario) -> None:
+    """Check that pictures are of generated messages of one device, which their author serves."""
+    workload = scenario.workload
+    if workload.pictures is None:
+        return
+    for what, value in (("feed", workload.feed), ("fork", scenario.fork), ("archive", scenario.archive)):
+        if value is not None:
+            place = ("workload", what) if what == "feed" else (what,)
+            said = f"workload.pictures, {'.'.join(place)}: choose one"
+            raise InvalidScenario(said, ("workload", "pictures"), place)
+
+
+def _check_ending(scenario: Scenario) -> None:
+    ending, workload = scenario.ending, scenario.workload
+    if ending is None:
+        return
+    clash = next((key for key in ("fork", "archive", "deletion") if getattr(scenario, key) is not None), None)
+    if clash is not None:
+        raise InvalidScenario(f"ending, {clash}: choose one", ("ending",), (clash,))
+    for key in ("feed", "fetch", "graph"):
+        if getattr(workload, key) is not None:
+            said = f"workload.{key}, ending: choose one"
+            raise InvalidScenario(said, ("workload", key), ("ending",))
+    if scenario.feed_count > 1:
+        said = f"ending: there must be one feed, not {scenario.feed_count}"
+        raise InvalidScenario(said, ("workload", "feeds"), ("ending",))
+    if ending.after >= workload.items:
+        said = f"ending.after: {ending.after}, but there are only {workload.items} items; lower it"
+        raise InvalidScenario(said, ("workload", "items"), ("ending", "after"))
+    if ending.successor in scenario.subscribers:
+        said = f"ending: successor {ending.successor!r} is a subscriber; name another node"
+        raise InvalidScenario(said, ("subscribers",), ("ending", "successor"))
+
+
+def _check_deletion(scenario: Scenario) -> None:
+    deletion, workload = scenario.deletion, scenario.workload
+    if deletion is None:
+        return
+    if scenario.feed_count > 1:
+        said = f"deletion: there must be one feed, not {scenario.feed_count}"
+        raise InvalidScenario(said, ("workload", "feeds"), ("deletion",))
+    for key in ("feed", "fetch", "graph", "pictures"):
+        if getattr(workload, key) is not None:
+            said = f"deletion: it concerns a made feed; leave it or workload.{key} out"
+            raise InvalidScenario(said, ("deletion",), ("workload", key))
+    if deletion.items > deletion.after:
+        said = f"deletion.items: {deletion.items}, but the request follows item {deletion.after}; lower it"
+        raise InvalidScenario(said, ("deletion", "items"), ("deletion", "after"))
+    if deletion.after >= workload.items:
+        said = f"deletion.after: {deletion.after}, but there are only {workload.items} items; lower it"
+        raise InvalidScenario(said, ("workload", "items"), ("deletion", "after"))
+
+
 def _check_paths(scenario: Scenario) -> None:
-    for to in scenario.sources:
+    heir = scenario.ending.successor if scenario.ending else None
+    for to in (*scenario.sources, *([heir] if heir else [])):
         _check_reach(scenario.network, scenario.subscribers, to)
     if scenario.archive:
         _check_reach(scenario.network, [scenario.archive.node], scenario.publisher)
@@ -338,6 +400,8 @@ def _check_features(scenario: Scenario) -> None:
     plans = scenario.plans.items()
     wanted = {
         Feature.FORK: ("fork",) if scenario.fork else None,
+        Feature.ENDING: ("ending",) if scenario.ending else None,
+        Feature.DELETION: ("deletion",) if scenario.deletion else None,
         Feature.ARCHIVE: ("archive",) if scenario.archive else None,
         Feature.CROSS_TRAFFIC: ("cross_traffic",) if scenario.cross_traffic else None,
         Feature.PAUSES: next((("plans", node, "pauses_ms") for node, plan in plans if plan.pauses_ms), None),
@@ -349,12 +413,14 @@ def _check_features(scenario: Scenario) -> None:
         Feature.FOLLOWING: ("workload",) if scenario.workload.fetch is None else None,
         Feature.GATEWAYS: ("nodes",) if scenario.gateways else None,
         Feature.EXPORT: ("workload", "feed") if scenario.workload.feed is not None else None,
+        Feature.PICTURES: ("workload", "pictures") if scenario.workload.pictures is not None else None,
         Feature.REQUESTS: ("workload", "fetch") if scenario.workload.fetch is not None else None,
     }
     for layering in scenario.layerings:
         carried, who = LAYERINGS[layering].carries, layering
         if scenario.gateways:
-            carried, who = carried & LAYERINGS["ssb"].carries, f"{layering} with gateways"
+            carried = carried & LAYERINGS["ssb"].carries - {Feature.PICTURES}
+            who = f"{layering} with gateways"
         for feature, place in wanted.items():
             if place is not None and feature not in carried:
                 said = f"{who} cannot carry {feature.value}, which the scenario has; leave one of both out"

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from base.units import US
 from forwarder.wire.name import from_uri
+from ssb.store.blobs import MAX_SIZE
 from testbed.errors import suggestion
 from testbed.layerings.nodes.node import USUAL, Limits
 from topologies import library
@@ -29,8 +30,10 @@ from topologies.ranges import expand_ranges
 from topologies.routing import Metric, Paths, Routing
 
 DAY_MS = 86_400_000
+LAST_MS = 2 * DAY_MS
+"""The last time from the start of a run that a scenario can name: a day, and a day after."""
 
-Milliseconds = Annotated[float, Field(ge=0, le=DAY_MS, allow_inf_nan=False)]
+Milliseconds = Annotated[float, Field(ge=0, le=LAST_MS, allow_inf_nan=False)]
 """A time, or a point in time from the start of a run."""
 
 
@@ -422,6 +425,15 @@ class Fetch(Section):
     """Content in each message."""
 
 
+class Pictures(Section):
+    """Pictures of messages: blobs that a message names, and that its readers fetch when they have it."""
+
+    every: int = Field(default=4, ge=1, le=1_000_000)
+    """One message in so many of each feed has a picture, the first one of them."""
+    size_bytes: int = Field(default=50_000, ge=64, le=MAX_SIZE)
+    """Bytes of each picture."""
+
+
 class Workload(Section):
     """What is published, and who follows it."""
 
@@ -433,8 +445,8 @@ class Workload(Section):
     feeds: int | None = Field(default=None, ge=1, le=10_000)
     """How many feeds there are; they go to the publishers in turn. Left out: one for each publisher."""
     item_bytes: int | None = Field(default=None, ge=400, le=8192)
-    """Bytes of each made item's message, contact messages apart. Left out: drawn, as in a real feed (386 to
-    7,607, half of them below 532)."""
+    """Bytes of each made item's message, without contact messages and the names of pictures. Left out: drawn,
+    as in a real feed (386 to 7,607, half of them below 532)."""
     activity_exponent: float = Field(default=1.0, ge=0, le=10, allow_inf_nan=False)
     """The k-th feed has 1 / k ** activity_exponent of the first one's items, and is as much slower, so that
     all go on for about the same time."""
@@ -445,6 +457,8 @@ class Workload(Section):
     anyway."""
     fetch: Fetch | None = None
     """Who asks for what instead; all is published at the end of the warm-up."""
+    pictures: Pictures | None = None
+    """Pictures that messages have besides."""
     schedule: Schedule = Schedule()
     """When items are published."""
     idle_feeds: int = Field(default=0, ge=0, le=1_000_000)
@@ -715,6 +729,31 @@ class Fork(Section):
     """The node of the second device."""
     after: int = Field(ge=1)
     """The last item that both devices have in common."""
+
+
+class Ending(Section):
+    """The feed ends, and its author goes on in another one with another key, or not at all."""
+
+    after: int = Field(ge=1)
+    """The feed's last item."""
+    successor: str | None = None
+    """The node that publishes the items behind it, as a feed of their own. Left out: nobody does."""
+    is_told: bool = Field(default=True, alias="told")
+    """The last item says that it is the last, and names the successor, whose key has signed that, too. Else
+    it is a post, and nobody learns of either."""
+
+
+class Deletion(Section):
+    """An author who takes back: the log has hashes of its contents, which travel beside it; then its author
+    asks to delete some.
+    """
+
+    items: int = Field(ge=1, le=100)
+    """How many items are to be deleted, from the first on."""
+    after: int = Field(ge=1)
+    """The item after which the author asks: the next one is the request."""
+    ignored_percent: float = Field(default=0.0, ge=0, le=100, allow_inf_nan=False)
+    """The share of the subscribers that do not obey; the seed chooses them."""
 
 
 class Archive(Section):

@@ -6,7 +6,7 @@ from random import Random
 from base.units import MS
 from testbed.layerings.nodes.workload import Workload
 from testbed.scenario.model import Scenario
-from testbed.scenario.sections import DAY_MS, Change, Sessions
+from testbed.scenario.sections import LAST_MS, Change, Sessions
 
 
 def session_changes(scenario: Scenario, load: Workload) -> list[Change]:
@@ -19,7 +19,7 @@ def session_changes(scenario: Scenario, load: Workload) -> list[Change]:
     if sessions is None:
         return []
     first = min(feed.times[0] for feed in load.feeds) / MS
-    last = min(max(feed.times[-1] for feed in load.feeds) // MS, DAY_MS)
+    last = min(max(feed.times[-1] for feed in load.feeds) // MS, LAST_MS)
     people = dict.fromkeys([*scenario.sources, *load.follows])
     absences = {
         person: [

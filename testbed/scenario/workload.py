@@ -1,7 +1,10 @@
 """The workload of a scenario: its feeds with all messages, publishers and times."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path
 from random import Random
@@ -9,16 +12,19 @@ from random import Random
 from base.units import MS
 from forwarder.wire.feed import feed_name
 from forwarder.wire.name import GENERIC, component, from_uri
+from ssb.canonical import Value
+from ssb.detached import SALT_BYTES, detach, reference_of, request
+from ssb.ending import end_content
 from ssb.export import read_export
 from ssb.generate import FIRST_TIMESTAMP, generate_feed
-from ssb.keys import Identity
+from ssb.keys import Identity, blob_ref
 from ssb.message import Message
 from ssb_over_ndn.naming import LOGS
 from testbed.errors import UserError
 from testbed.layerings.nodes.workload import Feed, Workload
 from testbed.scenario.follow_graph import grow
 from testbed.scenario.model import Scenario
-from testbed.scenario.sections import Fetch, Schedule
+from testbed.scenario.sections import Deletion, Ending, Fetch, Schedule
 
 _BULK_TEXT = "." * 800  # an item and its names fit into one frame
 
@@ -40,6 +46,14 @@ def load(scenario: Scenario) -> Workload:
         )
         stated = _statements(scenario)
         feeds = [_made(scenario, index, items, stated) for index, items in enumerate(shares)]
+    successors: dict[str, str] = {}
+    if scenario.ending is not None:
+        feeds = _ended(scenario, feeds[0], scenario.ending)
+        if len(feeds) > 1:
+            successors[feeds[0].key] = feeds[1].key
+    asked: frozenset[str] = frozenset()
+    if scenario.deletion is not None:
+        feeds[0], asked = _detached(scenario, feeds[0], scenario.deletion)
     follows, blocks = _follows(scenario, feeds)
     replicated: dict[str, tuple[Feed, ...]] = {}
     if scenario.workload.fetch is not None:
@@ -68,6 +82,10 @@ def load(scenario: Scenario) -> Workload:
         idle=_idle(scenario),
         idle_feeds=scenario.workload.idle_feeds,
         blocks=blocks,
+        pictures=dict(_pictures(scenario, feeds)),
+        successors=successors,
+        asked=asked,
+        disobedient=_disobedient(scenario),
     )
 
 
@@ -247,7 +265,9 @@ def _made(
         tip = messages[-1] if messages else None
         messages.append(Message.create(identity, tip, content, FIRST_TIMESTAMP))
     tip = messages[-1] if messages else None
-    messages += generate_feed(rng, items, identity, tip, scenario.workload.item_bytes)
+    messages += generate_feed(
+        rng, items, identity, tip, scenario.workload.item_bytes, partial(_mentions, scenario, index)
+    )
     slowness = 1.0 if index == 0 else (index + 1) ** scenario.workload.activity_exponent
     first = scenario.warmup_ms * MS
     if index:
@@ -255,6 +275,31 @@ def _made(
         first += round(rng.random() * scenario.workload.schedule.idle_limit_ms * slowness * MS)
     times = _times(messages, scenario.workload.schedule, first, slowness)
     return Feed(publisher, tuple(messages), times, identity)
+
+
+def _picture(scenario: Scenario, index: int, number: int) -> bytes | None:
+    """Return the picture of a generated message, by its feed and its sequence number; None if it has none."""
+    pictures = scenario.workload.pictures
+    if pictures is None or (number - 1) % pictures.every:
+        return None
+    return Random(f"{scenario.seed} picture {index} {number}").randbytes(pictures.size_bytes)
+
+
+def _mentions(scenario: Scenario, index: int, number: int) -> dict[str, Value]:
+    """Return the field by which a message names its picture, as Patchwork writes it; none without one."""
+    content = _picture(scenario, index, number)
+    if content is None:
+        return {}
+    link = blob_ref(sha256(content).digest())
+    return {"mentions": [{"link": link, "name": "photo.jpg", "size": len(content), "type": "image/jpeg"}]}
+
+
+def _pictures(scenario: Scenario, feeds: Sequence[Feed]) -> Iterator[tuple[str, bytes]]:
+    """Yield the reference and the bytes of each picture."""
+    for index, feed in enumerate(feeds):
+        for message in feed.messages:
+            if (content := _picture(scenario, index, message.sequence)) is not None:
+                yield blob_ref(sha256(content).digest()), content
 
 
 def _branch(scenario: Scenario, feed: Feed, publisher: str, after: int) -> Feed:
@@ -265,6 +310,55 @@ def _branch(scenario: Scenario, feed: Feed, publisher: str, after: int) -> Feed:
     own = generate_feed(rng, len(feed.messages) - after, identity, common[-1], scenario.workload.item_bytes)
     times = _times((common[-1], *own), scenario.workload.schedule, feed.times[after - 1])
     return Feed(publisher, (*common, *own), feed.times[: after - 1] + times)
+
+
+def _ended(scenario: Scenario, feed: Feed, ending: Ending) -> list[Feed]:
+    """Return a feed up to its last item, and its successor, if there is one, with the rest."""
+    rng = Random(f"successor {scenario.seed}")
+    heir = None if ending.successor is None else Identity.from_seed(rng.randbytes(32))
+    messages = feed.messages[: ending.after]
+    if ending.is_told:
+        assert feed.identity is not None
+        before = messages[-2] if ending.after > 1 else None
+        content = end_content(feed.key, heir)
+        last = Message.create(feed.identity, before, content, messages[-1].timestamp)
+        messages = (*messages[:-1], last)
+    ended = Feed(feed.publisher, messages, feed.times[: ending.after], feed.identity)
+    if ending.successor is None or heir is None:
+        return [ended]
+    rest = len(feed.messages) - ending.after
+    following = generate_feed(rng, rest, heir, None, scenario.workload.item_bytes)
+    return [ended, Feed(ending.successor, tuple(following), feed.times[ending.after :], heir)]
+
+
+def _detached(scenario: Scenario, feed: Feed, deletion: Deletion) -> tuple[Feed, frozenset[str]]:
+    """Return a feed with its contents beside it, and a request in the place of one item; also the blobs that
+    it asks to delete.
+    """
+    rng, identity = _identity(scenario, 0)
+    messages: list[Message] = []
+    contents: dict[int, bytes] = {}
+    for message in feed.messages:
+        if len(messages) == deletion.after:
+            content = request([each.id for each in messages[: deletion.items]])
+        else:
+            assert isinstance(message.content, dict)
+            content, blob = detach(identity.ref, message.content, rng.randbytes(SALT_BYTES))
+            contents[message.sequence] = blob
+        tip = messages[-1] if messages else None
+        messages.append(Message.create(identity, tip, content, message.timestamp))
+    references = (reference_of(message) for message in messages[: deletion.items])
+    asked = frozenset(reference.blob for reference in references if reference is not None)
+    return replace(feed, messages=tuple(messages), contents=contents), asked
+
+
+def _disobedient(scenario: Scenario) -> frozenset[str]:
+    """Draw the nodes that do not obey a request to delete."""
+    if scenario.deletion is None:
+        return frozenset()
+    nodes = scenario.subscribers
+    number = round(len(nodes) * scenario.deletion.ignored_percent / 100)
+    return frozenset(Random(f"{scenario.seed} disobedient").sample(nodes, number))
 
 
 def _bulk(seed: str, items: int, text: str = _BULK_TEXT) -> tuple[Message, ...]:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from ndn.encoding import Name
 from pandas_packets import frames, notices, packets
 from pandas_pit import Pit, follow, mean_and_peak, together
 
@@ -522,13 +523,62 @@ class Model:
         found["split_share"] = 100 * split / joined if joined else None
         return found
 
+    def pictures(self) -> dict[str, float | None]:
+        """Pictures: what applications say of them, and the packets under their names, /ssb/blobs/<hash>."""
+        of = {kind: self.events[self.events["event"] == kind] for kind in ("shared", "shown", "joined")}
+        if of["shared"].empty:
+            return dict.fromkeys(PICTURES)
+        key = [*ITEM, "detail"]
+        made = of["shared"].sort_values("time", kind="stable").drop_duplicates(key)
+        came = of["shown"].groupby(["node", *key], as_index=False)["time"].min()
+        begun = of["joined"].groupby(["node", "feed"], as_index=False)["time"].min()
+        expected = made.merge(begun[["node", "feed"]], on="feed")
+        both = came.merge(made[[*key, "time"]], on=key, suffixes=("", "_made"))
+        both = both.merge(begun, on=["node", "feed"], suffixes=("", "_joined"))
+        late = [
+            (row["time"] - max(row["time_made"], row["time_joined"])) / 1e6 for row in both.to_dict("records")
+        ]
+        size = {name: int(n) for name, n in zip(made["detail"], made["bytes"], strict=True)}
+        author = dict(zip(made["detail"], made["node"], strict=True))
+        frame_bytes, crossed, served = 0, dict[Any, int](), dict.fromkeys(("authors", "others", "relays"), 0)
+        last: dict[Any, str] = {}
+        for row in sorted(self.packets, key=lambda row: (row["time"], row["frame"])):
+            if row["name"][:2] != (b"\x08\x03ssb", b"\x08\x05blobs"):
+                continue
+            node, name = self.owner[row["interface"]], Name.to_str(row["name"][:3])
+            if row["direction"] == "in":
+                last[node, row["name"]] = row["kind"]
+                continue
+            frame_bytes += row["frame_bytes"]
+            link = row["interface"], name
+            crossed[link] = crossed.get(link, 0) + row["content"]
+            if last.get((node, row["name"])) != "data":
+                who = "relays" if self.roles[node] == "forwarder" else "others"
+                served["authors" if author.get(name) == node else who] += row["content"]
+        again = sum(max(0, n - size.get(name, 0)) for (_, name), n in crossed.items())
+        return {
+            "pictures_share": per(len(late) * 100, len(expected)),
+            "picture_p50": quantile(late, 0.5),
+            "picture_p95": quantile(late, 0.95) if len(late) >= 59 else None,
+            "picture_bytes": per(frame_bytes, len(late)),
+            "picture_again": per(again * 100, sum(crossed.values())),
+            "picture_author_bytes": per(served["authors"], sum(size.values())),
+            **{f"picture_from_{who}": per(n * 100, sum(served.values())) for who, n in served.items()},
+        }
 
+
+PICTURES = (
+    *("pictures_share", "picture_p50", "picture_p95", "picture_bytes", "picture_again"),
+    *("picture_author_bytes", "picture_from_authors", "picture_from_others", "picture_from_relays"),
+)
 KINDS = (
     *("pit", "llis", "sources", "routes", "strategies", "ends", "connections", "exchanges", "messages"),
-    *("statements", "feeds", "packets", "other"),
+    *("statements", "feeds", "packets", "contents", "other"),
 )
 OF_TINY = "asking_per_item", "want_bytes", "airtime_per_item", "latency_fairness"
 """Metrics of tinySSB, which runs over NDN do not have."""
+OF_HOLES = "asked_holders", "asked_holders_end"
+"""Metrics of contents beside logs, likewise; test_tables.py has these."""
 
 
 def measures(run: Path, step_ns: int | None = None) -> dict[str, dict[str, float | None]]:
@@ -549,6 +599,7 @@ def measures(run: Path, step_ns: int | None = None) -> dict[str, dict[str, float
         | model.processors()
         | model.finding()
         | model.sharing(busiest, step_ns)
-        | dict.fromkeys(OF_TINY)
+        | model.pictures()
+        | dict.fromkeys((*OF_TINY, *OF_HOLES))
         for layering, model in models.items()
     }

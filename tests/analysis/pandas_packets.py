@@ -41,6 +41,7 @@ def network_packet(packet: bytes) -> dict[str, Any]:
         said.setdefault(each, inner)
     name = tuple(map(bytes, Name.decode(value)[0]))
     row: dict[str, Any] = {"name": name, "feed": None, "seq": None, "kind": "data"}
+    row["content"] = len(said.get(0x15, b"")) if kind == 6 else 0
     is_numbered = Component.get_type(name[-1]) == 58 and len(name) > 1
     if is_numbered and Component.get_type(name[-2]) == 8 and len(Component.get_value(name[-2])) == 32:
         row |= {"feed": Name.to_str(name[:-1]), "seq": number(bytes(Component.get_value(name[-1])))}

@@ -27,6 +27,7 @@ LONGER = {
     "archive": 100,
     "bottleneck": 300,
     "cut-tree": 34,
+    "deletion": 20,
     "failover": 70,
     "fetch": 60,
     "flat-ids": 120,
@@ -38,6 +39,7 @@ LONGER = {
     "mobile": 120,
     "ndn-over-ssb": 120,
     "offline-author": 40,
+    "photos": 24,
     "slow-consumer": 60,
     "social-fetch": 48,
 }
@@ -76,6 +78,16 @@ _CITIZENS = [f"c{number}" for number in range(1, 7)]
 _PATIENCE = {"round": 3000, "claims": 1500, "retry": 1000, "pause": 150, "spread": 400, "gap": 150}
 SMALLER = {
     "crowd": {"topology.users.number": 7, "subscribers": ["u2..u7"], "settle_ms": 4000},
+    "deletion": {
+        "subscribers": ["p1..p8"],
+        "workload.schedule.idle_limit_ms": 2000.0,
+        "sessions.online_ms": 10_000.0,
+        "sessions.offline_ms": 10_000.0,
+        "sample_interval_ms": 500.0,
+        "deletion.ignored_percent": 25,
+        "settle_ms": 8000,
+        "warmup_ms": 1000,
+    },
     "deployment": {"topology.users.number": 5, "subscribers": ["u2..u5"]},
     "lli-storm": {"workload.idle_feeds": 200},
     "quiet": {"settle_ms": 8000, "workload.feeds": 10, "workload.follows": 2},
@@ -165,8 +177,9 @@ start_ms = 300.0
 EPOCH = 1_793_000_000_123_456_789
 """ns; a double would hold it to 256 ns."""
 
-HARD = ("rough", "steady", "today")
-"""Runs that are of no shipped scenario: ROUGH, and one as it is and as if it had been measured today."""
+HARD = ("rough", "steady", "today", "pictures")
+"""Runs that are of no shipped scenario: ROUGH, one as it is and as if it had been measured today, and the
+pictures of one over NDN alone."""
 
 
 class Measured(NamedTuple):
@@ -245,7 +258,10 @@ def hard(directory: Path) -> dict[str, Run]:
     rough = emulate(directory / "rough", str(directory / "rough.toml"))
     costs = {"cost.machine": "xeon-vm"}
     steady = emulate(directory / "steady", "line", layerings=("lli-selective",), items=40, changes=costs)
-    return {"rough": rough, "steady": steady, "today": as_if_measured_today(steady, directory / "today")}
+    today = as_if_measured_today(steady, directory / "today")
+    many = {"workload.pictures.every": 2, "workload.pictures.size_bytes": 9000}
+    pictures = emulate(directory / "pictures", "photos", layerings=("pull", "lli"), items=60, changes=many)
+    return {"rough": rough, "steady": steady, "today": today, "pictures": pictures}
 
 
 def measured(directory: Path) -> Measured:

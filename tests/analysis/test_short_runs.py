@@ -93,14 +93,23 @@ def test_every_metric_is_put_to_the_test(short_runs):
     """What is nothing everywhere would agree with anything."""
     rows = [row for name in RUNS for row in short_runs.of(name)]
     nothing = [metric.key for metric in METRICS if not any(row[metric.key] for row in rows)]
-    of_people = ["statements", "split_share"]  # the snapshots of social have these
+    # The snapshots of social and deletion have these; test_tables.py has those of holders, too.
+    of_people = ["statements", "asked_holders", "asked_holders_end", "split_share"]
     of_peers = [
         f"state_bytes_{kind}"
-        for kind in ("connections", "exchanges", "statements", "feeds", "packets", "other")
-    ]  # those of village and lora-village, and test_over_tcp.py
+        for kind in ("connections", "exchanges", "statements", "feeds", "packets", "contents", "other")
+    ]  # those of village, lora-village and deletion, and test_over_tcp.py
     of_tiny = ["asking_per_item", "want_bytes", "airtime_per_item"]  # and that of lora-village these
     # test_over_tcp.py has the last one.
-    assert nothing == ["latency_fairness", *of_peers, *of_people, *of_tiny, "connections"]
+    between_peers = ["picture_from_others"]  # and that of photos this
+    assert nothing == [
+        "latency_fairness",
+        *between_peers,
+        *of_peers,
+        *of_people,
+        *of_tiny,
+        "connections",
+    ]
 
 
 def test_a_difference_is_found(short_runs):

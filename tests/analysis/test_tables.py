@@ -13,7 +13,7 @@ from analysis.metrics import aggregates
 from analysis.metrics.captures import aggregates as capture_aggregates
 from analysis.metrics.catalogue import METRICS
 from analysis.metrics.comparison import compare, measure
-from analysis.metrics.run import bottleneck, delivery, moves
+from analysis.metrics.run import bottleneck, delivery, held_state, moves
 from analysis.metrics.run.delivery import copies
 from analysis.metrics.run.in_flight import in_flight
 from analysis.metrics.run.lower_bounds import feeds_at, item_sizes, wire_bound, with_bound
@@ -941,6 +941,36 @@ def test_totals_of_the_wire():
     assert aggregates.wire_totals(sent, nodes) == {
         "x": {"wire_frames": 9, "wire_bytes": 900, "interests": 7, "asked": 4}
     }
+
+
+def test_who_has_contents_that_are_to_be_deleted():
+    """Samples of two nodes, at other times; what comes after the last item, at 100, is not its end."""
+    runs = collected(
+        context.RUNS,
+        ("holes", 0, "ssb", 0, 200, 0, 2, None, 10, 100, None),
+        ("ebt", 1, "ssb", 0, 200, 0, 2, None, 10, 100, None),
+    )
+    counters = collected(
+        "layering time node asked_contents",
+        ("holes", 0, "a", 0),
+        ("holes", 0, "b", 0),
+        ("holes", 40, "a", 2),
+        ("holes", 20, "b", 1),
+        ("holes", 30, "b", 1),
+        ("holes", 90, "a", 0),
+        ("holes", 110, "b", 0),
+        ("ebt", 50, "a", None),
+    )
+    found = held_state.holders(counters)
+    assert found.schema == held_state.HOLDERS
+    assert [tuple(row.values()) for row in found.to_pylist()] == [
+        ("holes", 0, 0, 0),
+        ("holes", 20, 1, 1),
+        ("holes", 40, 2, 3),
+        ("holes", 90, 1, 1),
+        ("holes", 110, 0, 0),
+    ]
+    assert held_state.holder_totals(found, runs) == {"holes": {"asked_holders": 2, "asked_holders_end": 1}}
 
 
 def test_what_it_takes_that_feeds_are_found():

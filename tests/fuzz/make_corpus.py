@@ -304,6 +304,14 @@ def for_ssb() -> dict[str, bytes]:
 
     unasked = Message.create(ssb.OTHER, None, {"type": "post"}, 1.0)
     fork = Message.create(ssb.AUTHOR, ssb.FEED[2], {"type": "post", "text": "other"}, 1.0)
+    named, asked_for = json.dumps(ssb.NAMED).encode(), json.dumps(ssb.ASKED.content).encode()
+    offer = json.dumps({ssb.NAMED["hash"]: len(ssb.DATA)}).encode()
+    comes = [
+        *asked(wants),
+        Event(ssb.ANSWER, 0, offer),
+        Event(ssb.ANSWER, 1, ssb.DATA),
+        Event(ssb.END, 17, b"true"),
+    ]
     inputs = {
         "notes": [ebt, part({feed: 16}), part({feed: 17, other: 0}), part({feed: -1}), part({})],
         "messages": [ebt, part({feed: 16}), *(Event(ssb.PART, 0, body) for body in messages[4:])],
@@ -332,6 +340,10 @@ def for_ssb() -> dict[str, bytes]:
         "no-list": [Event(ssb.REQUEST, history, b"3"), Event(ssb.REQUEST, 20, b"{}")],
         "handshake": [Event(ssb.HANDSHAKE, 0, bytes(64)), Event(ssb.HANDSHAKE, 1, bytes(80))],
         "boxes": [Event(ssb.BOXES, 0, Boxer(b"k" * 32, bytes(24)).box(b"x" * 50))],
+        "content": [Event(ssb.BOXES, 1, each) for each in (ssb.DATA, named, asked_for)],
+        "content-comes": comes,
+        "content-goes": [*comes, ebt, part({feed: 16}, 2), Event(ssb.PART, 1, messages[4])],
+        "content-late": [ebt, part({feed: 16}), Event(ssb.PART, 0, messages[4]), *comes],
     }
     return {name: b"".join(event.encode() for event in of) for name, of in inputs.items()}
 

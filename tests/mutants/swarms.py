@@ -14,8 +14,10 @@ from ssb.replication.rungs.flood import Flood
 from ssb.replication.rungs.gossip import Gossip
 from ssb.replication.rungs.hub import Hub
 from ssb.replication.rungs.rung import Rung, Session
+from ssb.replication.session import Selection
 from ssb.replication.session import Session as EbtSession
 from ssb.replication.sources import Sources
+from ssb.store import admission
 from ssb.store.admission import Changes
 from ssb.store.memory import MemoryFeeds
 
@@ -86,5 +88,8 @@ MUTANTS: Mutants = {
     "proofs of forks dropped": (instead(MemoryFeeds, "_commit", _no_proof),),
     "called once": (instead(Scheduler, "on_failed", _forever),),
     "blocks unheard": (Patch(Ebt, "hide", returns(None)),),
+    "stored behind an end": (Patch(admission, "_check_open", returns(None)),),
+    "ends unheard": (Patch(admission, "_note_end", returns(None)),),
+    "asked for behind an end": (Patch(Selection, "is_complete", returns(False)),),
     "closed and kept": (Patch(Services, "close", returns(None)),),
 }

@@ -13,18 +13,20 @@ from base.endpoint import Close, Full, Opened, Received, Send, Writable
 from base.units import SECOND
 from ssb.canonical import Value, stringify
 from ssb.generate import generate_feed
-from ssb.keys import Identity
+from ssb.keys import Identity, blob_ref
 from ssb.message import Message
 from ssb.peer.access import OPEN_ACCESS, AccessPolicy
 from ssb.peer.options import PeerOptions
 from ssb.peer.peer import Peer
+from ssb.replication.blobs import CREATE_WANTS, Blobs
 from ssb.replication.ebt import REPLICATE, REQUEST
 from ssb.replication.history import NAME as HISTORY
 from ssb.replication.loose import STREAM, Loose
 from ssb.replication.session import Note
+from ssb.store.blobs import MemoryBlobs
 from ssb.store.clocks import MemoryClocks
 from ssb.store.memory import MemoryFeeds
-from ssb.transport.calls import Called, Calls
+from ssb.transport.calls import Called, Calls, Finished
 from ssb.transport.handshake import MAIN_NETWORK, ClientHandshake
 from ssb.transport.muxrpc import Packet, encode
 from ssb.transport.secure_stream import SecureStream
@@ -63,13 +65,27 @@ class World:
 
     client_type: "type[Client]"
 
-    def __init__(self, held: int = 5, access: AccessPolicy = OPEN_ACCESS, connections: int = 200) -> None:
+    def __init__(
+        self,
+        held: int = 5,
+        access: AccessPolicy = OPEN_ACCESS,
+        connections: int = 200,
+        blobs: Blobs | None = None,
+    ) -> None:
         self.feeds = MemoryFeeds()
         self.feeds.append(FEED[:held], 0.0)
         options = PeerOptions(connections=connections)
         self.loose = Loose(self.feeds)
         self.peer = Peer(
-            VICTIM, self.feeds, MemoryClocks(), [KEY], options, Random(1), access=access, loose=self.loose
+            VICTIM,
+            self.feeds,
+            MemoryClocks(),
+            [KEY],
+            options,
+            Random(1),
+            access=access,
+            blobs=blobs,
+            loose=self.loose,
         )
         self.now = 0
         self.sent: Counter[int] = Counter()
@@ -127,10 +143,12 @@ class Client:
         self.calls = Calls()
         self.replication = 0
         self.called: list[tuple[str, ...]] = []
+        self.refused: list[str] = []
 
     def receive(self, data: bytes) -> None:
         events = self.calls.receive(self.channel.receive(data))
         self.called += [event.name for event in events if isinstance(event, Called)]
+        self.refused += [event.error for event in events if isinstance(event, Finished)]
 
     def take_output(self) -> bytes:
         if self.channel.remote is not None:
@@ -432,17 +450,42 @@ def test_half_of_the_places_are_for_those_whom_the_user_knows() -> None:
     assert connected(world) == {friend.ref for friend in friends[:10]}
 
 
-def test_a_guest_hears_no_wants_of_messages_and_has_none() -> None:
-    world = World(access=Friends({GOOD.ref}, {BAD.ref}))
+def test_a_guest_hears_no_call_whatever_is_wanted() -> None:
+    blobs = Blobs(MemoryBlobs())
+    world = World(access=Friends({GOOD.ref}, {BAD.ref}), blobs=blobs)
+    blobs.want(blob_ref(bytes(32)))
     world.loose.want(FEED[9].id)
     good, guest = world.client(GOOD), world.client(BAD)
     world.settle()
-    assert STREAM in good.called
-    assert STREAM not in guest.called
+    world.peer.query(KEY, world.now)
+    blobs.want(blob_ref(bytes(31) + b"1"))
+    world.now += 20 * SECOND  # beyond the wait for the other side's EBT, after which history is asked for
+    world.peer.wake(world.now)
+    world.settle()
+    assert {STREAM, CREATE_WANTS, HISTORY} <= {*good.called}
+    assert guest.called == []
     call = guest.calls.call(STREAM, [], "duplex")
     guest.calls.send(call, json.dumps({FEED[8].id: -1}).encode())
     world.settle()
     assert [*world.loose.wanted] == [FEED[9].id]
+
+
+def test_a_guest_stays_one_when_its_invite_is_used_up() -> None:
+    guests = {BAD.ref}
+    world = World(access=Friends(set(), guests), blobs=Blobs(MemoryBlobs()))
+    guest = world.client(BAD)
+    world.settle()
+    guests.clear()
+    guest.calls.call(HISTORY, [{"id": KEY}], "source")
+    guest.calls.call(CREATE_WANTS, [], "source")
+    world.settle()
+    world.peer.query(KEY, world.now)
+    world.settle()
+    assert guest.called == []
+    assert guest.refused == ["an invite is for invite.use only"] * 2
+    stranger = world.client(BAD)  # who calls again has no invite, and is any other peer
+    world.settle()
+    assert CREATE_WANTS in stranger.called
 
 
 @pytest.mark.parametrize(("body", "stays"), [(b"1", False), (forged(), True)])

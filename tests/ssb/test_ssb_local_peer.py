@@ -308,3 +308,40 @@ def readable(directory: Path) -> list[Path]:
         if path.stat().st_mode & 0o077:
             found += readable(path) if path.is_dir() else [path] * bool(path.stat().st_size)
     return found
+
+
+def test_members_of_a_group_replicate_each_other_as_long_as_they_are_members(tmp_path: Path) -> None:
+    """Ben follows nobody, and has the feeds of Ann and Cyn for their group; unless he blocks one."""
+    with LocalPeers(tmp_path, [("ann", "ben"), ("ben", "cyn"), ("ben", "dan")]) as world:
+        for name in ("ann", "cyn", "dan"):
+            world.follow(name, "ben")
+            world.connect(name, "ben")
+        group = world.do("ben", "groups", "create")
+        world.say("dan", text="no member")
+        feeds = [world.id(name) for name in ("ann", "cyn")]
+        world.do("ben", "groups", "add", arguments=[group, feeds, ""])
+        world.run(20)
+        for name in ("ann", "cyn"):
+            world.do(name, "groups", "post", arguments=[group, {"type": "post", "text": f"from {name}"}])
+        world.run(20)
+        logs = {
+            name: {str(each.content.get("text")) for each in groups.messages(groups.get(group))}
+            for name, account in world.accounts.items()
+            if (groups := account.groups).every()
+        }
+        assert logs == {name: {"None", "from ann", "from cyn"} for name in ("ann", "ben", "cyn")}
+        assert world.tip("ben", "dan") == 0
+        world.do("ben", "groups", "remove", arguments=[group, [world.id("cyn")]])
+        assert world.do("ben", "status")["replicated"] == 2
+        known = world.tip("ben", "cyn")
+        world.say("cyn", text="no member any more")
+        world.run(20)
+        assert world.tip("ben", "cyn") == known
+        assert world.tip("ben", "ann") == world.tip("ann", "ann")
+        world.do("ben", "groups", "add", arguments=[group, [world.id("cyn")], "welcome back"])
+        world.run(20)
+        assert world.tip("ben", "cyn") == known + 1
+        world.follow("ben", "cyn", blocking=True, following=False)
+        world.say("cyn", text="blocked")
+        world.run(20)
+        assert world.tip("ben", "cyn") == known + 1

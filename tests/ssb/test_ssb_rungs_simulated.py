@@ -7,7 +7,7 @@ from fresh_seeds import first_fresh_seed
 from mutants.patches import mutated
 from mutants.swarms import RUNG_MUTANTS
 
-from testbed.layerings.kinds.ladder import RUNGS as LADDER
+from testbed.layerings.peers.ladder import RUNGS as LADDER
 from testbed.verify.kit.search import play_seeds
 from testbed.verify.swarms.rungs import RUNGS, make_rungs
 

@@ -12,6 +12,7 @@ from test_ssb_import import ssb
 
 from ssb import key_file, private
 from ssb.daemon.commands import CommandError
+from ssb.ending import END, end_content
 from ssb.keys import Identity, encode_base64
 from ssb.transport.address import parse_address, parse_invite
 
@@ -151,6 +152,21 @@ def test_private_messages_are_opened_there_and_here(tmp_path: Path) -> None:
         assert opened["text"] == "for you é"
 
 
+def test_direct_messages_of_box2_are_opened_there_and_here(tmp_path: Path) -> None:
+    """By the older box2 that ssb-db2 brings along; `test_ssb_group_peers.py` has the newer one."""
+    with StockPeer(tmp_path / "stock") as stock, OurPeer(tmp_path / "ours") as ours:
+        ours.follow(stock.id)
+        stock.do("request", feeds=[ours.id])
+        stock.do("create", content={"type": "post", "text": "for you é"}, recps=[ours.id], format="box2")
+        content = {"type": "post", "text": "for you, too"}
+        sent = ours.do("publish", arguments=[content, [stock.id], "box2"])
+        ours.do("connect", arguments=[stock.address])
+        until(lambda: stock.do("heads").get(ours.id) == 2 and ours.do("status")["messages"] == 3)
+        assert stock.do("content", message=sent["key"]) == content
+        [entry] = ours.log(stock.id, private=True)
+        assert entry["opened"]["text"] == "for you é"
+
+
 def test_invites_are_used_there_and_here(tmp_path: Path) -> None:
     with StockPeer(tmp_path / "stock") as stock, OurPeer(tmp_path / "ours") as ours:
         code = ours.do("invite", "create", arguments=[1])
@@ -209,6 +225,33 @@ def test_a_feed_with_a_message_that_is_refused_is_set_aside_and_twenty_others_co
         assert len(status["connections"]) == 1
 
 
+def test_a_log_whose_contents_stand_beside_it_crosses_a_stock_peer(tmp_path: Path) -> None:
+    """A stock peer passes on the log, with the request to delete; contents, as blobs, also cross it."""
+    texts = [{"type": "post", "text": text} for text in ("for now", "for ever")]
+    with (
+        OurPeer(tmp_path / "ann") as ann,
+        StockPeer(tmp_path / "bo") as bo,
+        OurPeer(tmp_path / "cy") as cy,
+    ):
+        ids = [ann.do("detached", "publish", arguments=[text])["key"] for text in texts]
+        cy.follow(ann.id)
+        cy.follow(bo.id)
+        bo.do("request", feeds=[ann.id])
+        bo.do("connect", address=ann.address)
+        cy.do("connect", arguments=[bo.address])
+
+        def contents(peer: OurPeer) -> list[tuple[str, object]]:
+            log = peer.log(ann.id, contents=True, type="detached")
+            return [(one["state"], one["detached"]) for one in log]
+
+        until(lambda: contents(cy) == [("present", text) for text in texts])
+        ann.do("detached", "delete", arguments=[ids[0]])
+        gone = [("dropped", None), ("present", texts[1])]
+        until(lambda: contents(cy) == gone)
+        assert contents(ann) == gone
+        assert bo.do("ids", feed=ann.id) == ann.ids(ann.id) == cy.ids(ann.id)
+
+
 def test_a_blob_comes_over_three_hops_of_which_ours_is_the_last(tmp_path: Path) -> None:
     with (
         StockPeer(tmp_path / "ann") as ann,
@@ -256,3 +299,33 @@ def test_an_address_with_another_key_is_told(tmp_path: Path) -> None:
         [one] = ours.do("status")["unreached"]
         assert (one["peer"], one["address"]) == (wrong.peer, f"127.0.0.1:{stock.port}")
         assert "another key than the address says" in one["reason"]
+
+
+@pytest.mark.parametrize("way", ["ebt", "history"])
+def test_the_end_of_a_feed_is_a_message_to_a_stock_peer(tmp_path: Path, way: str) -> None:
+    """It has ours to the last message; and of its own feed, which has ended for us, we take no more."""
+    with StockPeer(tmp_path / "stock", way) as stock, OurPeer(tmp_path / "ours") as ours:
+        stock.do("publish", count=2, size=100)
+        stock.do("create", content={"type": END})
+        (other,) = stock.do("makeFeeds", feeds=1, count=2)
+        ours.follow(stock.id)
+        ours.publish(2)
+        ours.do("publish", arguments=[end_content(ours.id, Identity.from_seed(b"h" * 32))])
+        if way == "ebt":
+            stock.do("request", feeds=[ours.id])
+        ours.do("connect", arguments=[stock.address])
+        until(lambda: ours.do("status")["ended"].keys() == {ours.id, stock.id})
+        if way == "ebt":
+            until(lambda: stock.do("heads").get(ours.id) == 4)
+        else:
+            stock.do("fetch", address=ours.address, feed=ours.id)
+        assert stock.do("ids", feed=ours.id) == ours.ids(ours.id)
+        stock.do("publish", count=3, size=10)  # it knows no ends
+        with OurPeer(tmp_path / "third") as third:  # another connection still works
+            third.follow(other)
+            third.follow(stock.id)
+            third.do("connect", arguments=[stock.address])
+            until(lambda: third.do("status")["messages"] == 2 + 2 + 3)
+            assert third.ids(stock.id) == ours.ids(stock.id) == stock.do("ids", feed=stock.id)[:3]
+        status = ours.do("status")
+        assert (status["refused"], status["troubles"], len(status["connections"])) == ({}, {}, 1)

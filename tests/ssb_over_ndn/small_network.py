@@ -14,10 +14,9 @@ from forwarder.strategies.multicast import Multicast
 from ssb.application import Event, Plan
 from ssb.generate import generate_feed
 from ssb.message import Message
-from ssb_over_ndn.following.subscriber import Subscriber
+from ssb_over_ndn.following.subscriber import Reporter, Subscriber
 from ssb_over_ndn.naming import log_name
 from testbed.layerings.kinds.ndn import NDN_LAYERINGS
-from testbed.layerings.nodes.ndn_node import Reporter
 
 LINE = ("pub", "r1", "r2", "s1")
 TREE = {"r1": "pub", "r2": "r1", "r3": "r1", "s1": "r2", "s2": "r2", "s3": "r3", "s4": "r3"}

@@ -12,8 +12,15 @@ from forwarder.wire.name import from_uri
 from forwarder.wire.packet import Interest, make_data, parse_interest
 from ssb.keys import blob_ref
 from ssb.store.blobs import MemoryBlobs
-from ssb_over_ndn.gateway.blobs import SEGMENT_BYTES, BlobFetch, last_segment, segment_packet
-from ssb_over_ndn.naming import blob_name, segment_name, split_segment
+from ssb_over_ndn.following.blobs import BlobFetch
+from ssb_over_ndn.naming import (
+    SEGMENT_BYTES,
+    blob_name,
+    last_segment,
+    segment_name,
+    segment_packet,
+    split_segment,
+)
 
 SIZES = st.sampled_from([1, 5, SEGMENT_BYTES - 1, SEGMENT_BYTES, SEGMENT_BYTES + 1, 40 * SEGMENT_BYTES + 7])
 

@@ -17,6 +17,7 @@ from forwarder.host import Host
 from forwarder.wire.feed import item_name
 from forwarder.wire.lp import open_data
 from forwarder.wire.packet import make_interest
+from ssb.ending import end_content
 from ssb.graph import Graph
 from ssb.keys import Identity, blob_ref
 from ssb.message import Message
@@ -186,6 +187,26 @@ def test_a_message_of_type_contact_starts_and_ends_a_subscription() -> None:
     follow(world)
     world.run(2)
     assert world.tip("ben", "ann") == 2
+
+
+@pytest.mark.parametrize("loss", [0.0, 5.0])
+def test_the_end_of_a_feed_ends_its_subscription(loss: float) -> None:
+    world = World(loss)
+    ann = world.identities["ann"].ref
+    world.write("ann", text="one")
+    world.change(lambda now: world.peers["ben"].want(ann, now))
+    world.run(5)
+    assert world.gateways["g2"].application.follows == [ann]
+    world.write("ann", **end_content(ann))
+    world.run(30)
+    assert world.tip("ben", "ann") == 2
+    assert world.gateways["g2"].application.follows == []
+    world.change(lambda now: world.peers["ben"].unwant(ann, now))
+    world.run(5)
+    world.change(lambda now: world.peers["ben"].want(ann, now))
+    world.run(5)
+    assert world.gateways["g2"].application.follows == []
+    assert world.gateways["g2"].counters.total() == 0
 
 
 @pytest.mark.parametrize("loss", [0.0, 5.0])

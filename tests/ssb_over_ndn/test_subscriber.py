@@ -12,6 +12,9 @@ from forwarder.wire.feed import item_name
 from forwarder.wire.lp import LpPacket
 from forwarder.wire.packet import make_data, parse_data
 from ssb.application import Plan
+from ssb.ending import END, end_content
+from ssb.keys import Identity
+from ssb.message import Message
 from ssb_over_ndn.following.subscriber import Subscriber
 from ssb_over_ndn.naming import log_name, message_packet
 
@@ -162,3 +165,71 @@ def test_any_bytes_are_harmless() -> None:
     rng = Random(1)
     for _ in range(500):
         subscriber.receive(rng.randbytes(rng.randrange(60)), 1)
+
+
+AUTHORS = [Identity.from_seed(bytes([number]) * 32) for number in range(4)]
+
+
+def chain(author: Identity, *contents: dict[str, str]) -> list[Message]:
+    messages: list[Message] = []
+    for content in contents:
+        messages.append(Message.create(author, messages[-1] if messages else None, content, 1))
+    return messages
+
+
+@pytest.mark.parametrize("drain", [None, 100.0])
+def test_a_subscription_moves_from_feed_to_feed(monkeypatch: pytest.MonkeyPatch, drain: float | None) -> None:
+    """To each successor once; what is signed behind an end is dropped."""
+    first, second, third, _ = AUTHORS
+    post = {"type": "post"}
+    logs = [
+        chain(first, post, end_content(first.ref, second), post, post),
+        chain(second, end_content(second.ref, third)),
+        chain(third, post, {"type": END}, post),
+    ]
+    names = [log_name(log[0].author) for log in logs]
+    for name, log in zip(names, logs, strict=True):
+        monkeypatch.setitem(FEEDS, name, log)
+    made: list[Given] = []
+
+    def subscribe(name: bytes) -> Given:
+        made.append(Given(name))
+        return made[-1]
+
+    subscriber = Subscriber({names[0]: Given(names[0])}, Plan(0, SECOND, drain_per_s=drain), subscribe)
+    events = run(subscriber, 0)
+    for step in range(6):
+        for name in names:
+            give(subscriber, name, 9, step * 20 * MS)
+        events += run(subscriber, (step + 1) * 20 * MS - 1)
+    events += run(subscriber, 2 * SECOND)
+    seen = [(event, names.index(name), seq) for _, event, name, seq in events]
+    assert list(dict.fromkeys(seen)) == [
+        ("joined", 0, 0),
+        ("delivered", 0, 1),
+        ("delivered", 0, 2),
+        ("stopped", 0, 0),
+        ("joined", 1, 0),
+        ("delivered", 1, 1),
+        ("stopped", 1, 0),
+        ("joined", 2, 0),
+        ("delivered", 2, 1),
+        ("delivered", 2, 2),
+        ("stopped", 2, 0),
+    ]
+    assert [each.feed for each in made] == names[1:]
+    assert subscriber.ends() == (0, 0)
+
+
+def test_a_successor_that_is_followed_already_is_not_followed_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor one that has ended in favour of the feed that names it."""
+    first, second, *_ = AUTHORS
+    logs = [chain(first, end_content(first.ref, second)), chain(second, end_content(second.ref, first))]
+    names = [log_name(log[0].author) for log in logs]
+    for name, log in zip(names, logs, strict=True):
+        monkeypatch.setitem(FEEDS, name, log)
+    subscriber = Subscriber({name: Given(name) for name in names}, Plan(0, SECOND), Given)
+    run(subscriber, 0)
+    for name in (*names, *names):
+        give(subscriber, name, 1, 5)
+    assert [event for _, event, _, _ in run(subscriber, 2 * SECOND)] == ["delivered", "stopped"] * 2

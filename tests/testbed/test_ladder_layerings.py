@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from simulation import Result, scenario, simulate
 
-from testbed.layerings.kinds.ladder import RUNGS
+from testbed.layerings.peers.ladder import RUNGS
 
 RUNG = pytest.mark.parametrize("rung", RUNGS)
 ALL = list(range(1, 21))

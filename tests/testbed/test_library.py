@@ -11,9 +11,9 @@ import pytest
 from click.testing import CliRunner
 
 from testbed.cli.main import feednet
-from testbed.layerings.kinds.ladder import RUNGS
 from testbed.layerings.kinds.ndn import NDN_LAYERINGS
 from testbed.layerings.kinds.social import SOCIAL_LAYERINGS
+from testbed.layerings.peers.ladder import RUNGS
 from testbed.layerings.registry import LAYERINGS, titles
 from testbed.layerings.tiny.common_set import TINY_LAYERINGS
 from testbed.library import scenarios, takes

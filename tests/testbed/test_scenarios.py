@@ -6,6 +6,7 @@ from functools import cache
 import pytest
 from simulation import Result, item_in, simulate
 
+from base.units import SECOND
 from testbed.layerings.kinds.ndn import NDN_LAYERINGS as LAYERINGS
 from testbed.library import scenarios
 from testbed.scenario import workload
@@ -22,8 +23,10 @@ FEW = {
     "bulk": ("ndn", "lli", "ndn-over-ssb"),
     "commuter": ("pull", "poll", "long-lived", "sync", "lli", "ssb"),
     "crowd": ("lli", "persistent", "poll", "pull", "sync-log", "ssb", "ebt", "hub"),
+    "deletion": ("holes",),
     "cut-tree": RUNGS,
     "deployment": ("poll", "lli"),
+    "ending": ("pull", "poll", "long-lived", "persistent", "notify", "sync", "lli", "ssb", "tiny"),
     "fanout": ("poll", "lli"),
     "fetch": ("ndn", "lli", "ndn-over-ssb"),
     "flash-crowd": ("pull", "poll", "lli", "ssb"),
@@ -39,7 +42,9 @@ FEW = {
     "lora-village": ("tiny", "tiny-pub"),
     "mobile": ("poll", "sync", "sync-log", "lli", "link", "ssb-aware", "social-routing", "ssb"),
     "ndn-over-ssb": ("ndn", "lli", "ndn-over-ssb"),
+    "newcomers": ("hub", "room"),
     "offline-author": RUNGS,
+    "photos": ("ssb", "pull", "lli"),
     "quiet": ("lli", "sync-log", "sync", "notify", "persistent", "long-lived", "poll", "ssb"),
     "saturation": ("persistent", "lli", "ssb"),
     "sneakernet": ("tiny", "ebt"),
@@ -53,6 +58,9 @@ FEW = {
 """The layerings of scenarios that do not compare all that follow feeds over NDN."""
 LASTING = ("quiet", "uplink")
 """Scenarios that take minutes: of silence, or until a thin link has carried all."""
+
+OF_DAYS = ("deletion",)
+"""Scenarios of more than a day, in which little happens in a minute."""
 
 
 @cache
@@ -77,7 +85,9 @@ def test_there_are_the_scenarios_of_the_papers() -> None:
         "commuter",
         "crowd",
         "cut-tree",
+        "deletion",
         "deployment",
+        "ending",
         "failover",
         "fanout",
         "fanout-all",
@@ -99,7 +109,9 @@ def test_there_are_the_scenarios_of_the_papers() -> None:
         "many-feeds",
         "mobile",
         "ndn-over-ssb",
+        "newcomers",
         "offline-author",
+        "photos",
         "quiet",
         "saturation",
         "slow-consumer",
@@ -123,7 +135,8 @@ def test_each_compares_all_layerings_over_ndn_in_bearable_time(name: str) -> Non
     timeline = Timeline.of(wanted, workload.load(wanted), 0)
     is_radio = any(medium.radio for medium in wanted.network.media)  # 5 kbit/s for all
     is_long = is_radio or name in LASTING
-    assert 5e9 < timeline.end - timeline.start < (600e9 if is_long else 60e9)
+    longest = 108_000e9 if name in OF_DAYS else 600e9 if is_long else 60e9
+    assert 5e9 < timeline.end - timeline.start < longest
 
 
 def test_line_loses_a_frame_in_twenty_and_push_repairs_them_all() -> None:
@@ -175,6 +188,36 @@ def test_fork_is_told_to_everyone_under_controlled_push() -> None:
         e["node"] for rows in result.events.values() for e in rows if e["event"] == "published"
     )
     assert published == {"pub": 120, "pub2": 60}
+
+
+def ended(layering: str, told: bool, successor: str | None) -> Result:
+    scenario = load("ending")
+    assert scenario.ending is not None
+    ending = scenario.ending.model_copy(update={"is_told": told, "successor": successor})
+    return simulate(scenario.model_copy(update={"ending": ending}), layering)
+
+
+@pytest.mark.parametrize(
+    "layering",
+    ["pull", "poll", "long-lived", "persistent", "notify", "sync-log", "sync-all", "lli", "ssb", "tiny"],
+)
+@pytest.mark.parametrize("told", [True, False])
+def test_who_follows_a_feed_that_ends_goes_on_with_its_successor(layering: str, told: bool) -> None:
+    result = ended(layering, told, "new")
+    old, new = result.load.feeds
+    assert result.load.successors == {old.key: new.key}
+    for node in ("s1", "s2", "s3"):
+        assert result.delivered(node, 0) == [*range(1, 61)]
+        assert result.delivered(node, 1) == ([*range(1, 61)] if told else [])
+
+
+@pytest.mark.parametrize("layering", ["pull", "poll", "long-lived", "persistent", "lli"])
+@pytest.mark.parametrize("told", [True, False])
+def test_nobody_asks_for_more_of_a_feed_that_has_ended(layering: str, told: bool) -> None:
+    result = ended(layering, told, None)
+    last = result.timeline.start + result.load.feeds[0].times[-1]
+    later = [seen for seen in result.packets if seen.sent and seen.time > last + SECOND]
+    assert (len(later) == 0) is told
 
 
 @pytest.mark.parametrize("layering", ["pull", "sync", "lli"])
@@ -285,3 +328,15 @@ def test_a_crowd_is_served_by_itself_unless_it_polls(layering: str) -> None:
 def test_whoever_is_seldom_online_has_all_in_the_end(layering: str) -> None:
     wanted, result = ran("intermittent", layering)
     assert delivered(result) == expected(wanted, result.load, result.timeline)
+
+
+def test_a_room_needs_two_at_once_and_a_pub_keeps_all_for_newcomers() -> None:
+    wanted, through_pub = ran("newcomers", "hub")
+    everyone = dict.fromkeys(wanted.subscribers, wanted.workload.items)
+    assert delivered(through_pub) == everyone
+    _, through_room = ran("newcomers", "room")
+    assert delivered(through_room) == {name: 60 for name in everyone if name not in ("n3", "n4")}
+    assert through_pub.nodes["middle"].held()["messages"].entries > 0
+    assert through_room.nodes["middle"].held()["messages"].entries == 0
+    changed = load("newcomers", changes={"parameters.room.meets": "all"})
+    assert delivered(simulate(changed, "room")) == everyone

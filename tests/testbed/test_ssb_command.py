@@ -1,7 +1,9 @@
 """`feednet ssb`: what a user writes is there, with the peer running or not; mistakes are one line."""
 
 import json
+import re
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -151,6 +153,10 @@ def test_addresses_are_remembered_once(tmp_path: Path) -> None:
         (("publish", "--content", "[]"), "--content: not an object"),
         (("publish", "--content", '{"type": "x"}'), "type"),
         (("publish", "x", "--to", "@nobody"), "reference is not of the form"),
+        (("group", "post", "nowhere", "x"), "nowhere: no such group here"),
+        (("group", "post", "nowhere", ""), "TEXT is empty"),
+        (("group", "add", "nowhere", "@nobody"), "@nobody: "),
+        (("group", "log", "nowhere"), "nowhere: no such group here"),
         (("publish", ""), "TEXT is empty"),
         (("publish", " \n"), "TEXT is empty"),
         (("log", "@nobody"), "@nobody: "),
@@ -248,6 +254,58 @@ def test_a_stock_identity_is_taken_as_it_is(tmp_path: Path) -> None:
     assert status(tmp_path)["own"] == 2
 
 
+def test_a_feed_ends_and_goes_on_in_another_directory(tmp_path: Path) -> None:
+    old, new = tmp_path / "old", tmp_path / "new"
+    ssb(old, "publish", "hello")
+    feed = status(old)["id"]
+    for name in ("A", "Ann"):
+        ssb(old, "publish", "--content", json.dumps({"type": "about", "about": feed, "name": name}))
+    ssb(old, "publish", "--content", json.dumps({"type": "about", "about": "%meeting", "title": "mine"}))
+    ssb(old, "follow", OTHER.ref)
+    ssb(old, "follow", OTHER.ref, "--block")
+    message, heir = ssb(old, "end", "--successor", str(new)).split()
+    state = status(old)
+    assert (state["own"], state["ended"]) == (8, {feed: heir})
+    assert f"{feed} (Ann); goes on as {heir}" in ssb(old, "status")
+    assert json.loads(ssb(old, "log", "--json", "--type", "end-of-feed"))["key"] == message
+    with closing(Account(old)) as account:
+        assert account.graph.replicated() == {feed, heir}
+    with closing(Account(new)) as account:
+        assert account.identity.ref == heir
+        assert account.graph.is_blocked(OTHER.ref)
+        assert account.graph.replicated() == {feed, heir}
+        assert account.views.namer()(heir) == "Ann"
+        assert account.own.tip == 3
+    with pytest.raises(UserError, match=re.escape(f"ended with message 8, and goes on as {heir}")):
+        ssb(old, "publish", "more")
+    with pytest.raises(UserError, match="has ended already"):
+        ssb(old, "end", "--for-good")
+    third = tmp_path / "third"
+    ssb(third, "publish", "I do not go on as one that has ended")
+    with pytest.raises(UserError, match="has ended already"):
+        ssb(third, "end", "--successor", str(old))
+    assert status(third)["ended"] == {}
+    ssb(new, "end", "--for-good")
+    assert status(new)["ended"] == {heir: None}
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        ((), "give --successor DIRECTORY, or --for-good"),
+        (("--successor", "here", "--for-good"), "--for-good has no effect with --successor"),
+        (("--successor", "{path}"), "holds the feed that is to end"),
+        (("--successor", "{path}/secret"), "is a file"),
+    ],
+)
+def test_a_mistake_ends_no_feed(tmp_path: Path, words: tuple[str, ...], reason: str) -> None:
+    ssb(tmp_path, "publish", "before")
+    given = [word.format(path=tmp_path) for word in words]
+    done = CliRunner().invoke(feednet, ["ssb", "--path", str(tmp_path), "end", *given])
+    assert reason in f"{done.exception} {done.output}"
+    assert (status(tmp_path)["own"], status(tmp_path)["ended"]) == (1, {})
+
+
 @pytest.mark.parametrize("time", [1e17, -1e17, 1e300])
 def test_a_time_beyond_the_calendar_is_shown_as_it_is(tmp_path: Path, time: float) -> None:
     """A peer signs whatever number it likes."""
@@ -263,3 +321,61 @@ def test_a_time_beyond_the_calendar_is_shown_as_it_is(tmp_path: Path, time: floa
     [shown] = [line for line in ssb(tmp_path / "ann", "log").splitlines() if line.endswith("far")]
     assert shown.startswith(f"{time:g} ms  ")
     assert f"the last {time:g} ms" in ssb(tmp_path / "ann", "view", "threads")
+
+
+TO_URI = str.maketrans("+/", "-_")
+
+
+def carried(source: Path, *others: Path) -> None:
+    """Carry all messages of an account to others."""
+    file = source.parent / "messages.jsonl"
+    file.write_text(ssb(source, "export"))
+    for path in others:
+        ssb(path, "import", str(file))
+
+
+def test_a_private_group_from_its_beginning_to_a_removal(tmp_path: Path) -> None:
+    ann, ben, dan = people = [tmp_path / name for name in ("ann", "ben", "dan")]
+    for path in people:
+        ssb(path, "publish", path.name)
+    feeds = {path.name: status(path)["id"] for path in people}
+    group = ssb(ann, "group", "create").strip()
+    ssb(ann, "group", "post", group, "before")
+    ssb(ann, "group", "add", group, feeds["ben"], feeds["dan"], "--text", "welcome")
+    carried(ann, ben, dan)
+    assert [json.loads(ssb(path, "group", "list", "--json"))["members"] for path in people] == [
+        sorted(feeds.values())
+    ] * 3
+    shown = ssb(dan, "group", "log", group)
+    assert [line.split("  (private)  ")[1] for line in shown.splitlines()] == [
+        "(begins a group)",
+        f"(adds {feeds['ann']})",
+        "before",
+        f"(adds {feeds['ben']}, {feeds['dan']}) welcome",
+    ]
+    key = json.loads(ssb(ann, "group", "log", group, "--json").splitlines()[1])["opened"]["groupKey"]
+    assert key not in ssb(ann, "log")
+    ssb(ben, "group", "remove", group, feeds["dan"])
+    said = ssb(ben, "group", "post", f"ssb:identity/group/{group[1:-8].translate(TO_URI)}", "after").strip()
+    carried(ben, ann, dan)
+    assert ssb(ann, "group", "log", group, "--limit", "1").endswith("(private)  after\n")
+    assert "(private, for others)" in ssb(dan, "log", "--limit", "1")
+    assert "no member any more" in ssb(dan, "group", "list")
+    with pytest.raises(UserError, match="you are no member"):
+        ssb(dan, "group", "post", group, "?")
+    entries = [json.loads(line) for line in ssb(dan, "log", "--all", "--json").splitlines()]
+    assert said in [entry["key"] for entry in entries]
+
+
+def test_a_private_message_for_fifteen(tmp_path: Path) -> None:
+    others = [Identity.from_seed(bytes([number]) * 32) for number in range(15)]
+    to = [word for each in others for word in ("--to", each.ref)]
+    ssb(tmp_path / "ann", "publish", "for you all", "--box2", *to)
+    carried(tmp_path / "ann", tmp_path / "ben")
+    assert ssb(tmp_path / "ann", "log").endswith("(private)  for you all\n")
+    assert "(private, for others)" in ssb(tmp_path / "ben", "log")
+    Account(tmp_path / "last", identity=others[14]).close()
+    carried(tmp_path / "ann", tmp_path / "last")
+    assert ssb(tmp_path / "last", "log").endswith("(private)  for you all\n")
+    with pytest.raises(UserError, match="1 to 16 recipients, not 17"):
+        ssb(tmp_path / "ann", "publish", "x", "--box2", *to, "--to", OTHER.ref)

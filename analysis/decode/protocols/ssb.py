@@ -27,7 +27,7 @@ from ndn_over_ssb.contract import CONTRACT
 from ndn_over_ssb.line import PACKETS
 from ndn_over_ssb.name_space import NAME_SPACE
 from ssb.canonical import InvalidJson, parse
-from ssb.keys import InvalidRef
+from ssb.keys import InvalidRef, parse_blob
 from ssb.peer.options import PORT
 from ssb.replication.blobs import CREATE_WANTS, GET
 from ssb.replication.ebt import REPLICATE
@@ -39,7 +39,7 @@ from ssb.transport.box_stream import Unboxer
 from ssb.transport.handshake import ACCEPT_BYTES, AUTHENTICATE_BYTES, HELLO_BYTES, MAIN_NETWORK, is_hello
 from ssb.transport.muxrpc import GOODBYE, HEADER_BYTES, Packet, PacketReader, encode
 from ssb.transport.secure_stream import CLIENT_SECRET, PLAIN_BYTES, PLAIN_MARK, SERVER_SECRET, StreamSecrets
-from ssb_over_ndn.naming import log_name
+from ssb_over_ndn.naming import blob_name, log_name
 
 _HANDSHAKE, _SEALED = "handshake", "sealed"
 _REQUEST, _NOTE, _WANTS, _BLOB, _ANSWER, _END = "request", "note", "wants", "blob", "answer", "end"
@@ -111,6 +111,7 @@ class _Framer:
         self._identifier = b""
         self._is_other_network = False
         self._calls: dict[tuple[bool, int], tuple[str, ...]] = {}
+        self._blobs: dict[tuple[bool, int], str | None] = {}
         self._modes: dict[bool, dict[str, bool]] = {True: {}, False: {}}
         self._notes = {True: 0, False: 0}
 
@@ -199,8 +200,10 @@ class _Framer:
         name = self._calls.get(call)
         if name is None and packet.number > 0:
             name = self._calls[call] = _name(packet.body)
-            return Message(_REQUEST, (), fields={"method": ".".join(name)})
-        fields: dict[str, Any] = {"method": ".".join(name or ())}
+            if name == GET:
+                self._blobs[call] = _blob(packet.body)
+            return Message(_REQUEST, (), fields={"method": ".".join(name), "blob": self._blobs.get(call)})
+        fields: dict[str, Any] = {"method": ".".join(name or ()), "blob": self._blobs.get(call)}
         if packet.is_end:
             return Message(_END, (), fields=fields)
         if name == GET:
@@ -272,6 +275,19 @@ def _name(body: bytes) -> tuple[str, ...]:
     name = (_parse(body) or {}).get("name")
     words = name if isinstance(name, list) else [name]
     return tuple(str(word).encode(errors="replace").decode() for word in words)  # without lone surrogates
+
+
+def _blob(body: bytes) -> str | None:
+    """Return the name, as a URI, of the blob that a call is for; None if it names none."""
+    arguments = (_parse(body) or {}).get("args")
+    first = arguments[0] if isinstance(arguments, list) and arguments else None
+    if isinstance(first, dict):
+        first = first.get("hash", first.get("key"))
+    try:
+        parse_blob(first if isinstance(first, str) else "")
+        return to_uri(blob_name(str(first)))
+    except InvalidRef:
+        return None
 
 
 def _parse(body: bytes) -> dict[str, Any] | None:
@@ -356,6 +372,7 @@ DECLARATION = Declaration(
     ),
     columns=(
         Column("method", "string", "", "the call that it belongs to"),
+        Column("blob", "string", "", "of a call for a blob: the blob’s name over NDN"),
         Column("notes", "int64", "", "of notes: the feeds that they are about"),
         Column("note", "int64", "", "of EBT’s notes: their number on this connection, in this direction"),
         Column(

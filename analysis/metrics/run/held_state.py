@@ -14,6 +14,12 @@ from analysis.files import Rows
 from analysis.metrics.aggregates import ratio
 
 HELD: Final = ("replicas", "replica_bytes", "statements")
+HOLDERS = pa.schema(
+    [("layering", pa.string()), ("time", pa.int64()), ("nodes", pa.int64()), ("contents", pa.int64())]
+)
+"""A row for each time at which one changes: the nodes that hold contents whose author asks to delete them, at
+some time of the run; and these contents, all nodes together.
+"""
 COUNTED: Final = ("cs_hits", "cs_misses", "joined", "split")
 HELD_STATE = pa.schema(
     [("layering", pa.string()), ("node", pa.string()), *((name, pa.int64()) for name in (*HELD, *COUNTED))]
@@ -34,7 +40,7 @@ COUNTERS = pa.schema(
     [
         ("node", pa.string()),
         ("state", pa.struct([("messages", _SIZE), ("statements", _SIZE)])),
-        *((name, pa.int64()) for name in _NAMES.values()),
+        *((name, pa.int64()) for name in (*_NAMES.values(), "asked_contents")),
     ]
 )
 """The columns of counters.jsonl used here; null where nodes do not count them."""
@@ -70,6 +76,38 @@ def totals(table: pa.Table) -> dict[str, dict[str, Any]]:
             "split_share": ratio(sums["split"], sums["joined"], 100),
         }
     return totals
+
+
+def holders(counters: pa.Table) -> pa.Table:
+    """Return HOLDERS; `counters` is COUNTERS with layering and time."""
+    order = [("layering", "ascending"), ("time", "ascending")]
+    samples = counters.select(["layering", "time", "node", "asked_contents"]).sort_by(order)
+    held: defaultdict[str, dict[str, int]] = defaultdict(dict)
+    at: dict[tuple[str, int], tuple[int, int]] = {}
+    for sample in samples.to_pylist():
+        if sample["asked_contents"] is not None:
+            nodes = held[sample["layering"]]
+            nodes[sample["node"]] = sample["asked_contents"]
+            at[sample["layering"], sample["time"]] = sum(map(bool, nodes.values())), sum(nodes.values())
+    rows: Rows = []
+    before: dict[str, tuple[int, int]] = {}
+    for (layering, time), count in at.items():
+        if before.get(layering) != count:
+            rows.append({"layering": layering, "time": time, "nodes": count[0], "contents": count[1]})
+            before[layering] = count
+    return pa.Table.from_pylist(rows, HOLDERS)
+
+
+def holder_totals(table: pa.Table, runs: pa.Table) -> dict[str, dict[str, Any]]:
+    """Return asked_holders and asked_holders_end of each layering from HOLDERS and RUNS."""
+    until = {row["layering"]: row["until_ns"] for row in runs.to_pylist()}
+    found: defaultdict[str, dict[str, Any]] = defaultdict(dict)
+    for row in table.to_pylist():
+        totals = found[row["layering"]]
+        totals["asked_holders"] = max(row["nodes"], totals.get("asked_holders", 0))
+        if row["time"] <= until[row["layering"]]:
+            totals["asked_holders_end"] = row["nodes"]
+    return dict(found)
 
 
 def _flat(sample: dict[str, Any]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from analysis.columns.values import MESSAGES, REPEATED, REST
 from analysis.decode.protocols.protocol import ITEM
 from analysis.decode.protocols.registry import framed
 from analysis.files import Rows
+from analysis.tables.protocol_messages import peers_of
 
 _COPY = ("layering", "sender", "receiver", "feed", "seq")
 
@@ -69,10 +70,7 @@ def replication(
     `seen` is analysis.tables.protocol_messages.SEEN, `connections` analysis.decode.connections.CONNECTIONS,
     `published` has layering, node, feed and seq of each publication.
     """
-    opened = F.col("direction") == "out"
-    peers = connections.select(
-        "layering", "node", F.when(opened, F.col("src")).otherwise(F.col("dst")).alias("address")
-    ).distinct()
+    peers = peers_of(connections)
     ends = _at_ends(seen, peers)
     marked = _with_repeats(ends, published)
     of_messages = marked.groupBy("layering", "node", "cause").agg(*_sums())

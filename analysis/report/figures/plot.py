@@ -66,6 +66,7 @@ _OWN_PLACES = (
     "notify-each",
     "sparse",
     "broker",
+    "room",
 )
 """Layerings with a fixed index, and so one colour and dash on every page.
 

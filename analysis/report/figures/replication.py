@@ -76,6 +76,38 @@ def causes(rows: Rows, authors: Rows, manifest: Manifest) -> Figure:
     return drawn._replace(spec=drawn.spec | {"by": "y"})
 
 
+def holders(rows: Rows, manifest: Manifest) -> Figure | None:
+    """Return the nodes with contents that are to be deleted, over time; `rows` are
+    analysis.metrics.run.held_state.HOLDERS.
+    """
+    if not any(row["nodes"] for row in rows):
+        return None
+
+    def draw(what: str) -> tuple[list[Spec], Spec]:
+        data = []
+        for layering, place in places(manifest.layerings).items():
+            run = manifest.runs[layering]
+            own = [row for row in rows if row["layering"] == layering]
+            if own:
+                x = [round((row["time"] - run.start_ns) / 3.6e12, 4) for row in own]
+                y = [row[what] for row in own]
+                hours = round((run.end_ns - run.start_ns) / 3.6e12, 4)
+                data.append(line(place, layering, [*x, hours], [*y, y[-1]], shape="hv"))
+        return data, {
+            "xaxis": {"title": {"text": "time since the start of the run, h"}, "rangemode": "tozero"},
+            "yaxis": {"title": {"text": f"{what} to be deleted"}, "rangemode": "tozero"},
+        }
+
+    return with_menus(
+        "holders",
+        "Who has contents that their author asks to delete",
+        "Lines, one for each layering: nodes with such contents, or all copies of these, over time",
+        [Menu("count", ["nodes", "contents"])],
+        draw,
+        ("layering", "time, h", "nodes or contents"),
+    )
+
+
 def spread(latency: Rows, reached: Rows, manifest: Manifest) -> Figure:
     """Return the share of followers with a message, over time, rounds of calls, or peers crossed."""
     layerings = list(dict.fromkeys(row["layering"] for row in reached))

@@ -28,10 +28,10 @@ from ssb.replication.session import Note
 from ssb.store.blobs import MemoryBlobs
 from ssb.store.clocks import MemoryClocks
 from ssb.store.memory import MemoryFeeds
+from ssb_over_ndn.following.blobs import BlobFetches
 from ssb_over_ndn.following.fetch import Fetcher
 from ssb_over_ndn.following.inbox import Inbox
 from ssb_over_ndn.following.subscriptions import Subscriptions
-from ssb_over_ndn.gateway.blobs import BlobFetches
 from ssb_over_ndn.gateway.gateway import Gateway
 from ssb_over_ndn.gateway.interests import GatewayInterests
 from ssb_over_ndn.layerings.lli import LliSubscription

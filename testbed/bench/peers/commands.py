@@ -1,10 +1,11 @@
 """Duration of commands beside a large store: `python -m testbed.bench.peers.commands [--messages N]`.
 
 It makes an account like a peer's after a year: nine messages in ten are posts, three in ten of which answer
-another; most others follow or block somebody, some give a name. The account follows fifty of the feeds. Each
-command then runs in a process of its own; times are wall-clock, the median of several. The first status is
-separate: it creates the views of the messages (`ssb.daemon.views`), as after their loss. `view threads` reads
-all posts each time. A peer counts as started when it reports that it is ready.
+another; most others follow or block somebody, some give a name; one in a hundred is private, in the format
+of groups, and for others. The account follows fifty of the feeds. Each command then runs in a process of its
+own; times are wall-clock, the median of several. The first status is separate: it creates the views of the
+messages (`ssb.daemon.views`), as after their loss. `view threads` reads all posts each time, `group list` all
+private messages. A peer counts as started when it reports that it is ready.
 
 Slowness is no failure: a figure on the wrong side of its bar is shown as missed.
 """
@@ -26,6 +27,7 @@ from ssb import key_file
 from ssb.daemon.account import Account
 from ssb.generate import SIZE_QUANTILES
 from ssb.graph import CONTACT
+from ssb.groups.envelope import DIRECT, Key, box, context_of
 from ssb.keys import Identity
 from ssb.message import Message
 from ssb.store.admission import Changes
@@ -70,6 +72,9 @@ class People:
     def _next(self, feed: int) -> Message:
         drawn = self._rng.random()
         content: dict[str, object] = {"type": "post"}
+        if drawn > 0.99:
+            private = self._tips[feed] = self._private(feed)
+            return private
         if drawn < 0.09:
             (to,) = self._rng.choices(self.authors, self._weights)
             follows = self._rng.random() < 0.9
@@ -86,6 +91,15 @@ class People:
             self._roots.append(message.id)
         self._tips[feed] = message
         return message
+
+    def _private(self, feed: int) -> Message:
+        """Return a message for two others: no key of the account's opens it."""
+        tip = self._tips[feed]
+        context = context_of(self.authors[feed].ref, None if tip is None else tip.id)
+        keys = [Key(self._rng.randbytes(32), DIRECT) for _ in range(2)]
+        content = {"type": "post", "text": self._text[:200]}
+        text = box(content, context, keys, self._rng.randbytes)
+        return Message.create(self.authors[feed], tip, text, 1.5e12)
 
 
 def make_account(directory: Path, messages: int, feeds: int) -> list[str]:
@@ -108,6 +122,7 @@ def measure(directory: Path, feeds: list[str], repeats: int) -> Iterator[Row]:
     """Time each command several times; `feeds` are candidates for following."""
     yield figure("status, the first time", _seconds(directory, "status"), "s")
     yield figure("view threads", _seconds(directory, "view", "threads"), "s")
+    yield figure("group list", _seconds(directory, "group", "list"), "s")
     commands = {
         "status": ["status"],
         "follow": ["follow", feeds[1]],

@@ -16,7 +16,7 @@ from testbed.bench.figures import Row, figure
 from testbed.bench.program import command, report, run
 from testbed.experiment.emulated_run import Emulation
 from testbed.experiment.files import capture_interfaces
-from testbed.layerings.kinds.ladder import RUNGS
+from testbed.layerings.peers.ladder import RUNGS
 from testbed.scenario.model import Scenario
 from testbed.scenario.workload import load
 

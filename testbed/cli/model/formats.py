@@ -16,16 +16,18 @@ from testbed.ladder.formats import SIZES, measure
 def formats(sizes: Sequence[int]) -> None:
     """Write posts in the formats of logs, and check them as a receiver does.
 
-    Bytes are those of the message: of tinySSB whole packets, of a native item the Data packet. A check reads
-    the message, asks whether it has the one form that its format allows and stands at its place, and verifies
-    the signature. Its time is this machine's, so compare within one table.
+    Bytes are those of the message: of tinySSB whole packets, of a native item the Data packet. Two formats
+    have their content beside the log. A check reads the message, asks whether it has the one form that its
+    format allows and stands at its place, and verifies the signature and the content's hash. A hole is a
+    message whose content is deleted. Times are this machine's, so compare within one table.
     """
-    table = Table(title="A post in a log", title_justify="left", title_style="bold", box=None)
+    table = Table(title="A post: bytes and time", title_justify="left", title_style="bold", box=None)
     table.add_column("format", no_wrap=True)
-    for column in ("text, bytes", "message, bytes", "not text", "check, µs"):
+    for column in ("text", "in log", "beside", "not text", "check, µs", "hole, µs"):
         table.add_column(column, justify="right", no_wrap=True)
     for size in sizes or SIZES:
         for cost in measure(size):
-            row = f"{cost.text:,}", f"{cost.size:,}", f"{cost.overhead:,}", f"{cost.check_us:,.0f}"
-            table.add_row(cost.name, *row)
+            sizes_of = (f"{size:,}" for size in (cost.text, cost.size, cost.beside, cost.overhead))
+            hole = "-" if cost.hole_us is None else f"{cost.hole_us:,.0f}"
+            table.add_row(cost.name, *sizes_of, f"{cost.check_us:,.0f}", hole)
     console.print(table)

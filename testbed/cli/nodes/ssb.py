@@ -12,7 +12,7 @@ import click
 
 from ssb.graph import CONTACT
 from testbed.cli.group import LazyGroup
-from testbed.cli.nodes.ssb_lines import label, message_line, numbers_text, reference_of
+from testbed.cli.nodes.ssb_lines import detached_text, label, message_line, numbers_text, reference_of
 from testbed.cli.usage import exclude
 from testbed.errors import UserError, as_user_error
 
@@ -34,8 +34,14 @@ class Settings:
     cls=LazyGroup,
     places={
         "check": "testbed.cli.nodes.ssb_check:check",
-        "get": "testbed.cli.nodes.ssb_get:get",
+        "end": "testbed.cli.nodes.ssb_end:end",
+        "delete": "testbed.cli.nodes.ssb_delete:delete",
+        "get": "testbed.cli.nodes.ssb_view:get",
+        "group": "testbed.cli.nodes.ssb_group:group",
         "view": "testbed.cli.nodes.ssb_view:view",
+        "pubs": "testbed.cli.nodes.ssb_meeting:pubs",
+        "rooms": "testbed.cli.nodes.ssb_meeting:rooms",
+        "alias": "testbed.cli.nodes.ssb_meeting:alias",
         "contract": "testbed.cli.nodes.ndn_over_ssb:contract",
         "name": "testbed.cli.nodes.ndn_over_ssb:name",
         "import": "testbed.cli.nodes.ssb_transfer:import_",
@@ -111,6 +117,8 @@ def commands_of(settings: Settings, *, begins: bool = False) -> Iterator[Any]:
     show_default=True,
     help="Most connections at once.",
 )
+@click.option("--room", metavar="NAME", help="Be a room of this name, where peers meet over tunnels.")
+@click.option("--members-only", is_flag=True, help="Only those whom this peer follows may use its room.")
 @click.option(
     "--ndn",
     metavar="LAYERING",
@@ -144,6 +152,8 @@ def peer(
     hops: int,
     network: str | None,
     connections: int,
+    room: str | None,
+    members_only: bool,
     ndn: str | None,
     root: str | None,
     provide: int | None,
@@ -156,27 +166,27 @@ def peer(
     import asyncio
     import logging
 
+    from ssb.applications.pubs import is_loopback
     from ssb.daemon.account import Account
     from ssb.daemon.service import run
     from ssb.peer.options import PeerOptions
+    from ssb.rooms.room import RoomOptions
 
-    options = PeerOptions(connections=connections)
+    # A socket bound to this machine's own address reaches no other hosts.
+    options = PeerOptions(connections=connections, calls_loopback=is_loopback(host))
     if network is not None:
         options = options._replace(network=_network_key(network))
     exclude("ndn", "root")
     if root is None and (provide is not None or anchor is not None):
         raise click.UsageError("--provide and --anchor need --ndn-over-ssb")
+    if members_only and room is None:
+        raise click.UsageError("--members-only needs --room")
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
     with closing(Account(settings.path, hops)) as account:
         if settings.is_settled:
             account.own.settle()
         if account.own.doubt:
             logging.warning("nothing is published yet: %s", account.own.why())
-        surroundings = None
-        if ndn is not None:
-            surroundings = _gateway(account, ndn)
-        elif root is not None:
-            surroundings = _participant(account, root, provide, anchor)
         asyncio.run(
             run(
                 account,
@@ -186,9 +196,19 @@ def peer(
                 lambda address: click.echo(f"feednet: ready, {address}"),
                 external,
                 announces=lan,
-                surroundings=surroundings,
+                room=None if room is None else partial(RoomOptions, room, not members_only),
+                surroundings=_surroundings(account, ndn, root, provide, anchor),
             )
         )
+
+
+def _surroundings(
+    account: Any, ndn: str | None, root: str | None, provide: int | None, anchor: tuple[Path, Path] | None
+) -> Any:
+    """Return the gateway or the participant around an account's peer; None if it is a plain peer."""
+    if ndn is not None:
+        return _gateway(account, ndn)
+    return None if root is None else _participant(account, root, provide, anchor)
 
 
 def _network_key(text: str) -> bytes:
@@ -246,9 +266,47 @@ def _participant(account: Any, root: str, provide: int | None, anchor: tuple[Pat
 @click.argument("text", required=False)
 @click.option("--content", metavar="JSON", help="The whole content, in place of a post with TEXT.")
 @click.option("--to", multiple=True, metavar="FEED", help="Recipient of a private message (repeatable).")
+@click.option(
+    "--detached",
+    is_flag=True,
+    help="The log gets the content's hash only, so that `delete` can delete it. Stock peers show no content.",
+)
+@click.option(
+    "--box2",
+    "is_box2",
+    is_flag=True,
+    help="Seal it in the format of private groups: for up to 15 recipients, whose peers have to know it.",
+)
 @click.pass_obj
-def publish(settings: Settings, text: str | None, content: str | None, to: tuple[str, ...]) -> None:
+def publish(
+    settings: Settings,
+    text: str | None,
+    content: str | None,
+    to: tuple[str, ...],
+    detached: bool,
+    is_box2: bool,
+) -> None:
     """Write a message: a post with TEXT, or any content. Prints its id."""
+    exclude("detached", "to")
+    body = body_of(text, content)
+    if is_box2 and not to:
+        raise click.UsageError("--box2 needs recipients: --to")
+    recipients = [reference_of(feed) for feed in to]
+    with commands_of(settings, begins=True) as commands:
+        if is_box2:
+            me = commands.answer(["whoami"], [])["id"]
+            recipients = [feed for feed in recipients if feed != me]
+            body = {**body, "recps": [*recipients, me]}
+        elif recipients:
+            body = {**body, "recps": recipients}
+        form = ["box2"] if is_box2 else []
+        call = ["detached", "publish"] if detached else ["publish"]
+        arguments = [body] if detached else [body, recipients or None, *form]
+        click.echo(commands.answer(call, arguments)["key"])
+
+
+def body_of(text: str | None, content: str | None) -> dict[str, Any]:
+    """Return the content that a user gives, as a post's TEXT or as JSON; raise UserError."""
     exclude("text", "content")
     if text is not None and not text.strip():
         raise UserError("TEXT is empty: nothing is published, as a message can never be taken back")
@@ -259,15 +317,10 @@ def publish(settings: Settings, text: str | None, content: str | None, to: tuple
             raise UserError(f"--content: not JSON: {error}") from None
         if not isinstance(body, dict):
             raise UserError("--content: not an object")
-    elif text is not None:
-        body = {"type": "post", "text": text}
-    else:
+        return body
+    if text is None:
         raise click.UsageError("give a TEXT or --content")
-    recipients = [reference_of(feed) for feed in to]
-    if recipients:
-        body = {**body, "recps": recipients}
-    with commands_of(settings, begins=True) as commands:
-        click.echo(commands.answer(["publish"], [body, recipients or None])["key"])
+    return {"type": "post", "text": text}
 
 
 @ssb.command()
@@ -291,15 +344,27 @@ def follow(settings: Settings, feed: str, undo: bool, block: bool) -> None:
 def connect(settings: Settings, address: str) -> None:
     """Call the peer at ADDRESS (net:HOST:PORT~shs:KEY), now if this peer runs, and whenever it does.
 
-    `status` says if it cannot be reached, and why.
+    `status` says if it cannot be reached, and why. With the URI of an alias (ssb:experimental?...), the peer
+    calls the room, and follows the alias's owner, whom it meets there once the owner follows, too.
     """
+    from ssb.rooms.alias import InvalidAlias, is_alias_uri, parse_uri
     from ssb.transport.address import InvalidAddress, parse_address
     from ssb.uri import plain
 
-    with as_user_error(InvalidAddress):
-        known = parse_address(plain(address))
+    owner = None
+    with as_user_error(InvalidAddress, InvalidAlias):
+        if is_alias_uri(address):
+            known, (_, owner, _) = parse_uri(address)
+        else:
+            known = parse_address(plain(address))
     with commands_of(settings, begins=True) as commands:
         commands.answer(["connect"], [str(known)])
+        me = commands.answer(["whoami"], [])["id"]
+        if owner not in (None, me) and not commands.answer(
+            ["friends", "isFollowing"], [{"source": me, "dest": owner}]
+        ):
+            commands.answer(["publish"], [{"type": CONTACT, "contact": owner, "following": True}])
+            click.echo(f"following {owner}")
 
 
 @ssb.command()
@@ -319,21 +384,18 @@ def log(
     settings: Settings, feed: str | None, limit: int, is_whole: bool, kind: str | None, as_json: bool
 ) -> None:
     """Show the newest messages, of FEED or of all feeds, in the order in which they came."""
-    from ssb import key_file, private
-
     options = {"limit": None if is_whole else limit, "id": feed and reference_of(feed), "type": kind}
     options = {name: value for name, value in options.items() if value is not None}
     if not as_json:
-        options["names"] = True
+        options |= {"names": True, "contents": True, "private": True}
     with commands_of(settings) as commands:
-        identity = key_file.read(settings.path / "secret")
         for entry in commands.stream(["createLogStream"], [options]):
             if as_json:
                 click.echo(json.dumps(entry, ensure_ascii=False))
                 continue
             value = entry["value"]
-            said = private.unbox(value["content"], identity)
-            click.echo(message_line(value, said, entry.get("name")))
+            value["content"] = detached_text(entry) or value["content"]
+            click.echo(message_line(value, entry.get("opened"), entry.get("name")))
 
 
 @ssb.command()
@@ -355,11 +417,18 @@ def status(settings: Settings, as_json: bool) -> None:
         click.echo(f"in doubt     {state['doubt']}")
     for feed in state["forked"]:
         click.echo(f"forked       {label(feed, names)}")
+    for feed, successor in state["ended"].items():
+        on = "" if successor is None else f"; goes on as {label(successor, names)}"
+        click.echo(f"ended        {label(feed, names)}{on}")
     for feed, numbers in state["damaged"].items():
         click.echo(f"damaged      {numbers_text(numbers)} of {label(feed, names)}; comes again from others")
     for one in state.get("connections", []):
         direction = "called" if one["called"] else "called this peer"
         way = "EBT" if one["ebt"] else "history streams"
+        if one["apart"]:
+            way = "only to meet others in a room"
+        elif one["room"]:
+            way += f" through the room {label(one['room'], names)}"
         click.echo(
             f"connected    {label(one['peer'], names)}  {direction}, {one['seconds']} s, {way}, "
             f"{one['new']} new messages"

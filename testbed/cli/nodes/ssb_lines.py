@@ -6,11 +6,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ssb.daemon.views import shown
+from ssb.groups.epoch import ADD, EXCLUDE, INIT
 from ssb.keys import InvalidRef, parse_feed
+from ssb.tiny.daemon.texts import printable
 from ssb.uri import plain
 from testbed.errors import UserError
 
 _MOST_SHOWN = 5
+_OF_GROUPS = (INIT, ADD, EXCLUDE)
 
 
 def reference_of(text: str, place: str = "") -> str:
@@ -38,6 +41,18 @@ def numbers_text(numbers: Sequence[int]) -> str:
     return f"message{'s' if len(numbers) > 1 else ''} {first}{more}"
 
 
+def detached_text(entry: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return what is shown of an entry of the log in place of a detached message; None for any other."""
+    if "state" not in entry:
+        return None
+    if entry["state"] == "present":
+        content: dict[str, Any] = entry["detached"]
+        return content
+    named = entry["value"]["content"]
+    why = "is deleted" if entry["state"] == "dropped" else "has not come yet"
+    return {"type": "post", "text": f"(the content, a {printable(named['of'])}, {why})"}
+
+
 def when(ms: float, form: str = "%Y-%m-%d %H:%M:%S") -> str:
     """Return a time, ms since 1970, as a date in UTC; as it is where the calendar has no such day: a
     timestamp is whatever number its author has signed.
@@ -56,9 +71,23 @@ def message_line(value: dict[str, Any], said: dict[str, Any] | None, name: str |
         text = "(private, for others)"
     elif content.get("type") == "post":
         text = str(content.get("text", ""))
+    elif content.get("type") in _OF_GROUPS:
+        text = _group_text(content)
     else:
         text = json.dumps(content, ensure_ascii=False)
     mark = "  (private)" if said is not None else ""
     who = label(f"{value['author'][:9]}…", {f"{value['author'][:9]}…": name})
     one_line = text.replace("\n", " ")
     return f"{time}  {who} {value['sequence']:>5}{mark}  {one_line}"
+
+
+def _group_text(content: dict[str, Any]) -> str:
+    """Return a message about a group in words, without the group's key."""
+    kind, recipients, excluded = (content.get(name) for name in ("type", "recps", "excludes"))
+    if kind == ADD:
+        feeds = recipients[1:] if isinstance(recipients, list) else []
+        said = content.get("text")
+        return f"(adds {', '.join(map(str, feeds))}){f' {said}' if said else ''}"
+    if kind == EXCLUDE:
+        return f"(removes {', '.join(map(str, excluded if isinstance(excluded, list) else []))})"
+    return "(goes on with a new key)" if content.get("version") else "(begins a group)"

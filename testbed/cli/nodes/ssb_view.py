@@ -1,6 +1,7 @@
-"""`feednet ssb view`: what applications make of the messages here."""
+"""`feednet ssb get`, a message by its id and its thread; and `view`, what applications make of messages."""
 
 import json
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from typing import Any, NamedTuple
@@ -9,17 +10,20 @@ import click
 
 from ssb.applications.chess import TYPES, Games
 from ssb.applications.gatherings import Gatherings
-from ssb.applications.tangles import threads
+from ssb.applications.tangles import Tangle, threads
 from ssb.applications.votes import Votes
 from ssb.message import Message
 from testbed.cli.nodes.ssb import Settings, commands_of
-from testbed.cli.nodes.ssb_lines import label, when
+from testbed.cli.nodes.ssb_lines import label, message_line, when
+from testbed.cli.options import Number
+from testbed.errors import UserError
 
 Rows = list[dict[str, Any]]
 Name = Callable[[str], str]
 
 _LONGEST = 60
 _TO_THE_MINUTE = "%Y-%m-%d %H:%M"
+_PAUSE_S = 0.2
 
 
 class _View(NamedTuple):
@@ -28,6 +32,45 @@ class _View(NamedTuple):
     types: tuple[str, ...]
     rows: Callable[[Iterator[Message]], Rows]
     line: Callable[[dict[str, Any], Name], str]
+
+
+@click.command()
+@click.argument("message")
+@click.option("--wait", "patience", type=Number(0, 3600), default=10.0, show_default=True, help="Seconds.")
+@click.option("--thread", is_flag=True, help="Also the posts that are here, and answer it.")
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.pass_obj
+def get(settings: Settings, message: str, patience: float, thread: bool, as_json: bool) -> None:
+    """Show a message by its id (%...=.sha256), wherever its feed is.
+
+    If it is not here, the running peer asks those that it is connected with, and these ask others, three hops
+    far. The message is what its author has signed. Its place in the author's feed is not checked.
+    """
+    with commands_of(settings) as commands:
+        value = _found(commands, message, patience)
+        values = _answered(commands, message, value) if thread else [value]
+    for each in values:
+        click.echo(json.dumps(each, ensure_ascii=False) if as_json else message_line(each, None, None))
+
+
+def _found(commands: Any, message: str, patience: float) -> dict[str, Any]:
+    ends = time.monotonic() + patience
+    while (value := commands.answer(["get"], [message])) is None:
+        if time.monotonic() >= ends:
+            raise UserError(f"{message}: no peer has sent it; the running peer goes on to ask")
+        time.sleep(_PAUSE_S)
+    found: dict[str, Any] = value
+    return found
+
+
+def _answered(commands: Any, root: str, first: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return a message and the posts here that answer it, in causal order."""
+    tangle = Tangle(root)
+    tangle.add(Message.from_value(first))
+    for entry in commands.stream(["createLogStream"], [{"type": "post"}]):
+        if entry["value"]["content"].get("root") == root:
+            tangle.add(Message.from_value(entry["value"]))
+    return [json.loads(message.text) for message in tangle.order]
 
 
 @click.command()

@@ -162,6 +162,10 @@ def happenings(scenario: Scenario, load: Workload) -> list[tuple[float, str]]:
     for traffic in scenario.cross_traffic:
         said = f"{traffic.to} begins to fetch {count_of(traffic.items, 'item')} from {traffic.source}"
         rows.append((round(traffic.start_ms * MS), said))
+    if scenario.deletion is not None:
+        number = scenario.deletion.after + 1
+        said = f"item {number} asks to delete the contents of the first {scenario.deletion.items}"
+        rows.append((load.feeds[0].times[number - 1], said))
     if scenario.fork is not None:
         time = load.feeds[0].times[scenario.fork.after - 1]
         rows.append(

@@ -21,12 +21,12 @@ from ssb_over_ndn.following.subscriptions import Subscription
 from ssb_over_ndn.gateway.gateway import Gateway
 from ssb_over_ndn.naming import log_name
 from ssb_over_ndn.serving.server import Announcer
-from testbed.layerings.kinds.ssb import SsbNode, SsbParameters, held_by
 from testbed.layerings.nodes.ndn_node import NdnLayering, NdnNode
 from testbed.layerings.nodes.node import Context, Node, StateSize
 from testbed.layerings.nodes.peer_role import peer_identity
 from testbed.layerings.nodes.stock_peer import StockNode
 from testbed.layerings.nodes.workload import Feed, Workload
+from testbed.layerings.peers.ssb import SsbNode, SsbParameters, held_by
 
 _PORT_OF_PEERS = 1
 

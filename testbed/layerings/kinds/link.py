@@ -14,6 +14,7 @@ from base.units import MS
 from forwarder.wire.packet import parse_data
 from ssb.application import Plan
 from ssb.keys import Identity
+from ssb_over_ndn.following.subscriber import Reporter
 from ssb_over_ndn.following.subscriptions import Subscription
 from ssb_over_ndn.layerings.lookahead import Lookahead
 from ssb_over_ndn.mapping.device import Device
@@ -26,7 +27,7 @@ from ssb_over_ndn.mapping.storage import Storage
 from ssb_over_ndn.naming import LOGS, SHA256, log_name
 from ssb_over_ndn.serving.publisher import Publisher
 from testbed.layerings.kinds.ndn import PollParameters
-from testbed.layerings.nodes.ndn_node import NdnLayering, NdnNode, Reporter
+from testbed.layerings.nodes.ndn_node import NdnLayering, NdnNode
 from testbed.layerings.nodes.node import Context, Node, StateSize
 from testbed.layerings.nodes.titles import title
 from testbed.layerings.nodes.workload import Feature, Feed

@@ -41,7 +41,6 @@ from ssb_over_ndn.layerings import objects
 from ssb_over_ndn.naming import LOGS, log_key, log_name
 from ssb_over_ndn.serving.publisher import Publisher
 from testbed.layerings.kinds.ndn import ObjectParameters
-from testbed.layerings.kinds.ssb import held_by
 from testbed.layerings.nodes.authority import (
     PRODUCERS_URI,
     SCHEMA,
@@ -54,6 +53,7 @@ from testbed.layerings.nodes.node import Context, EventRows, SimpleLayering, Sta
 from testbed.layerings.nodes.peer_role import peer_identity
 from testbed.layerings.nodes.titles import title
 from testbed.layerings.nodes.workload import Feature, Feed, Workload
+from testbed.layerings.peers.ssb import held_by
 
 if TYPE_CHECKING:
     from ndn_over_ssb.trust import Trust

@@ -6,13 +6,13 @@ from pydantic import Field
 
 from forwarder.strategies.multicast import Multicast as MulticastStrategy
 from ssb.application import Plan
-from ssb_over_ndn.following.subscriber import Subscriber
+from ssb_over_ndn.following.subscriber import Reporter, Subscriber
 from ssb_over_ndn.following.subscriptions import Subscription
 from ssb_over_ndn.layerings import sync
 from ssb_over_ndn.layerings.sync_all import Group
 from ssb_over_ndn.naming import SYNC_ALL
 from testbed.layerings.kinds.ndn import SyncParameters
-from testbed.layerings.nodes.ndn_node import MulticastTree, NdnLayering, NdnNode, Reporter
+from testbed.layerings.nodes.ndn_node import MulticastTree, NdnLayering, NdnNode
 from testbed.layerings.nodes.node import Context, Node
 from testbed.layerings.nodes.titles import title
 from testbed.layerings.nodes.workload import Feature
@@ -32,8 +32,10 @@ class SyncAllLayering(NdnLayering):
 
     @property
     def carries(self) -> frozenset[Feature]:
-        """See Layering: an archive and a gateway would need ends of the group of their own."""
-        return super().carries - {Feature.ARCHIVE, Feature.GATEWAYS}
+        """See Layering: an archive, a gateway and a reader of pictures would need ends of the group of
+        their own.
+        """
+        return super().carries - {Feature.ARCHIVE, Feature.GATEWAYS, Feature.PICTURES}
 
     def build(self, context: Context) -> Node:
         """Build a node of a run."""
@@ -64,7 +66,7 @@ class SyncAllNode(NdnNode):
         super()._add_feeds()
 
     def _subscriber(self, subscriptions: Mapping[bytes, Subscription], plan: Plan) -> Reporter:
-        subscriber = Subscriber(subscriptions, plan)
+        subscriber = Subscriber(subscriptions, plan, self._subscription)
         self._group.refresh = subscriber.refresh
         return subscriber
 

@@ -3,14 +3,14 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from random import Random
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from base.endpoint import LinkPort, Program
 from base.key_log import Secret
 from forwarder import strategies
 from forwarder.feedcache.cache import FeedStore
 from forwarder.forwarder import Forwarder
-from forwarder.host import Application, Host
+from forwarder.host import Host
 from forwarder.lli.upstream import Recovery
 from forwarder.strategies.multicast import Multicast as MulticastStrategy
 from forwarder.tables.face import FIRST_FACE
@@ -18,8 +18,9 @@ from forwarder.wire.name import from_uri, to_uri
 from ssb.application import Event, Plan
 from ssb.keys import Identity
 from ssb.message import Message
+from ssb.store.blobs import BlobStore
 from ssb_over_ndn.following.follower import Follower, Scout
-from ssb_over_ndn.following.subscriber import Subscriber
+from ssb_over_ndn.following.subscriber import Reporter, Subscriber
 from ssb_over_ndn.following.subscriptions import Subscription
 from ssb_over_ndn.layerings.archive import Archivist
 from ssb_over_ndn.layerings.objects import segment_packet
@@ -28,6 +29,7 @@ from ssb_over_ndn.serving.publisher import Publisher
 from ssb_over_ndn.serving.server import Announcer
 from testbed.layerings.nodes.authority import Authority, producer_of
 from testbed.layerings.nodes.node import Context, EventRows, Node, Parameters, StateSize
+from testbed.layerings.nodes.pictures import Album, PictureReader
 from testbed.layerings.nodes.workload import Feature, Feed
 from topologies.model import Topology
 from topologies.routing import Routing, tree, ways
@@ -35,19 +37,9 @@ from topologies.routing import Routing, tree, ways
 _BULK_BUFFER = 4096
 _BULK_LIFETIME_MS = 4000
 _OF_CLASSIC_ITEMS = frozenset({Feature.ARCHIVE, Feature.EXPORT, Feature.GATEWAYS})
-_OF_GROWING_FEEDS = frozenset({Feature.FOLLOWING, Feature.FORK, Feature.ARCHIVE})
-
-
-class Reporter(Application, Protocol):
-    """An application that reports events of items: a Publisher or a Subscriber."""
-
-    def take_events(self) -> list[Event]:
-        """Return the events since the last call."""
-        ...
-
-    def ends(self) -> tuple[int, int]:
-        """Return the feeds that it holds state for, beside the forwarder's, and its bytes."""
-        ...
+_OF_GROWING_FEEDS = frozenset(
+    {Feature.FOLLOWING, Feature.FORK, Feature.ENDING, Feature.ARCHIVE, Feature.PICTURES}
+)
 
 
 class FollowParameters(Parameters):
@@ -141,7 +133,7 @@ class NdnLayering(NamedTuple):
     @property
     def carries(self) -> frozenset[Feature]:
         """See Layering."""
-        carried = frozenset(Feature) - {Feature.MEDIUM}
+        carried = frozenset(Feature) - {Feature.MEDIUM, Feature.DELETION}
         if self.packets is not None:
             carried -= _OF_CLASSIC_ITEMS
         return carried - _OF_GROWING_FEEDS if self.whole else carried
@@ -160,10 +152,11 @@ class NdnLayering(NamedTuple):
         producer: Authority | None = None,
         identity: Identity | None = None,
         retain: int | None = None,
+        blobs: BlobStore | None = None,
         **parameters: int,
     ) -> Publisher:
         """Return the publisher of a feed; times and `stop` in ns; `producer` signs segments, and `identity`
-        items that do not carry their messages' own signatures.
+        items that do not carry their messages' own signatures; `blobs` has those that it serves.
         """
         announcer = (
             None if self.announcer is None else self.announcer(log_name(messages[0].author), rng, parameters)
@@ -173,7 +166,9 @@ class NdnLayering(NamedTuple):
             packet = partial(segment_packet, last=messages[-1].sequence, sign=producer.sign)
         if self.packets is not None and identity is not None:
             packet = self.packets(identity)
-        return Publisher(messages, times, retain=retain, announcer=announcer, stop=stop, packet=packet)
+        return Publisher(
+            messages, times, retain=retain, announcer=announcer, stop=stop, packet=packet, blobs=blobs
+        )
 
 
 class NdnNode:
@@ -207,6 +202,9 @@ class NdnNode:
         self._to_idle: dict[str, dict[int, int]] = {}  # home of idle feeds -> faces that lead there, costs
         self._route_changes = RouteChanges()
         self._followed: set[bytes] = set()
+        self._album: Album | None = None
+        if self._workload.pictures:
+            self._album = Album(self._workload, context.state.blobs, self.name)
         self._follower: int | None = None
         self._add_feeds()
         self._add_bulk()
@@ -309,6 +307,7 @@ class NdnNode:
             producer=producer_of(self._context.seed, self.name) if self._layering.whole else None,
             identity=feed.identity,
             retain=self._workload.retain,
+            blobs=self._context.state.blobs,
             **self._context.parameters,
         )
         return self._attach(application)
@@ -322,29 +321,33 @@ class NdnNode:
             if since >= plan.stop:
                 return
             plan = plan._replace(start=max(plan.start, since))
-        feeds = self._workload.follows[self.name]
-        is_archive = self.name == self._workload.archive and self._layering.controlled_push
-        subscriptions = {
-            name: self._layering.subscription(
-                name,
-                rng=self._rng,
-                **({"is_relay": True} if is_archive else {}),
-                **self._context.parameters,
-            )
-            for name in (log_name(feed.key) for feed in feeds)
-        }
-        self._followed = {*subscriptions}
+        feeds = self._workload.followed_first(self.name)
+        subscriptions = {name: self._subscription(name) for name in (log_name(feed.key) for feed in feeds)}
+        self._followed = {log_name(feed.key) for feed in self._workload.follows[self.name]}
         if self.name != self._workload.archive:
-            self._follower = self._attach(self._subscriber(subscriptions, plan))
+            follower = self._subscriber(subscriptions, plan)
+            if self._album is not None:
+                follower = PictureReader(follower, self._album, self._context.state.blobs, self._rng)
+            self._follower = self._attach(follower)
             return
         (feed,) = feeds
         kept = feed.messages[: self.state.delivered[feed.key]]
         ((name, subscription),) = subscriptions.items()
         self._follower = self._attach(Archivist(name, subscription, plan, kept))
 
+    def _subscription(self, name: bytes) -> Subscription:
+        """Return a subscription to a feed."""
+        is_archive = self.name == self._workload.archive and self._layering.controlled_push
+        return self._layering.subscription(
+            name,
+            rng=self._rng,
+            **({"is_relay": True} if is_archive else {}),
+            **self._context.parameters,
+        )
+
     def _subscriber(self, subscriptions: Mapping[bytes, Subscription], plan: Plan) -> Reporter:
         """Return the application that follows feeds."""
-        return Subscriber(subscriptions, plan)
+        return Subscriber(subscriptions, plan, self._subscription)
 
     def _add_bulk(self) -> None:
         """Attach the ends of cross traffic, and route to its sources."""
@@ -402,9 +405,13 @@ class NdnNode:
 
     def take_events(self) -> list[dict[str, Any]]:
         """Return the applications' events since the last call, as rows of events.jsonl."""
-        return self._rows.of(
-            event for application in self._applications for event in application.take_events()
-        )
+        events: list[Event] = []
+        for application in self._applications:
+            told = application.take_events()
+            if self._album is not None and isinstance(application, Publisher):
+                told = self._album.note(told)
+            events += told
+        return self._rows.of(events)
 
     def strategies(self) -> dict[str, str]:
         """Return the strategies: name prefix -> the strategy's name, without its parameters, as URIs."""

@@ -11,6 +11,7 @@ from base.endpoint import Program
 from base.key_log import Secret
 from forwarder.pipelines.pit_size import StateSize as StateSize  # noqa: PLC0414 - layerings take it from here
 from ssb.application import Event, Plan
+from ssb.store.blobs import MemoryBlobs
 from ssb.tiny.memory import MemoryTables
 from testbed.layerings.nodes.workload import Feature, Feed, Workload
 from topologies.model import Topology
@@ -41,6 +42,7 @@ class AppState:
         clocks: peer -> its reported position, of a Scuttlebutt peer.
         log: the messages of the node's own feed, if its peer writes one besides the workload's.
         store: the disk of a tinySSB node.
+        blobs: the blobs on its disk.
     """
 
     published: Counter[str] = field(default_factory=Counter)
@@ -48,6 +50,7 @@ class AppState:
     clocks: dict[str, dict[str, int]] = field(default_factory=dict)
     log: list[bytes] = field(default_factory=list)
     store: MemoryTables = field(default_factory=MemoryTables)
+    blobs: MemoryBlobs = field(default_factory=MemoryBlobs)
 
 
 class EventRows:

@@ -34,6 +34,7 @@ class Role:
         due: remaining publications, in order.
         follows: feed key -> feed, of its subscriptions; none if the time for that is over.
         own: the keys of all feeds that it publishes or subscribes to.
+        later: the keys of feeds that it subscribes to when another one has ended in their favour.
         is_everywhere: peers run on all nodes, call their neighbours, and replicate all feeds.
         replicated: the keys of the feeds replicated from the start of its subscription to the stop.
         called: the nodes whose peers it calls.
@@ -50,6 +51,7 @@ class Role:
         followed: Sequence[Feed] = workload.follows.get(context.name, ()) if plan is not None else ()
         is_over = plan is None or (context.since is not None and context.since >= plan.stop)
         self.follows = {} if is_over else {feed.key: feed for feed in followed}
+        self.later = set(workload.successors.values())
         self.own = {feed.key for feed in (*self.feeds, *followed)}
         to_come = (
             Publication(context.start + time, number, message)
@@ -61,7 +63,8 @@ class Role:
         self.is_everywhere = parameters.get("connect") == "neighbours"
         self.replicated: list[str] = []
         if self.follows and not self.is_everywhere:
-            self.replicated = [feed.key for feed in workload.within(context.name, parameters.get("hops", 1))]
+            within = workload.within(context.name, parameters.get("hops", 1))
+            self.replicated = [feed.key for feed in within if feed.key not in self.later]
         if home is not None:
             self.called = [home]
         elif self.is_everywhere:
@@ -137,7 +140,8 @@ class RoleNode:
 
     def _note_all(self, now: int, event: str, detail: str = "") -> None:
         """Add an event of each followed feed."""
-        self._events += [Event(now, event, key, detail=detail) for key in self._role.follows]
+        keys = [key for key in self._role.follows if key not in self._role.later]
+        self._events += [Event(now, event, key, detail=detail) for key in keys]
 
     def take_events(self) -> list[dict[str, Any]]:
         """See Node."""

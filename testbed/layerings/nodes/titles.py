@@ -32,7 +32,9 @@ TITLES = {
         "flood": "SSB: floods over random connections",
         "ebt": "SSB: epidemic broadcast trees over random connections",
         "hub": "SSB: a hub that remembers its clients",
+        "holes": "SSB: EBT of logs whose contents stand beside them, and may be deleted",
         "ssb": "SSB: peers with EBT over TCP",
+        "room": "SSB: tunnels through a room, where friends meet",
         "ndn-over-ssb": "NDN over SSB: Interests and Data in logs",
     },
     "mqtt": {

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from ssb.keys import Identity
+from ssb.keys import Identity, named_blobs
 from ssb.message import Message
 
 _LAST_RESORT = 1 << 62  # exceeds any path's cost
@@ -19,12 +19,14 @@ class Feed:
         messages: all of them, from the first.
         times: when each is published, ns from the run's start.
         identity: its author's keys; None if unknown.
+        contents: the blobs that its detached messages name (`ssb.detached`), by their numbers.
     """
 
     publisher: str
     messages: tuple[Message, ...]
     times: tuple[int, ...]
     identity: Identity | None = field(default=None, compare=False, repr=False)
+    contents: Mapping[int, bytes] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def key(self) -> str:
@@ -40,6 +42,7 @@ class Feature(Enum):
     """Optional features of a workload, besides feeds and subscribers that come and go."""
 
     FORK = "a fork"
+    ENDING = "the end of a feed"
     ARCHIVE = "an archive"
     CROSS_TRAFFIC = "cross traffic"
     PAUSES = "subscribers that pause"
@@ -50,6 +53,8 @@ class Feature(Enum):
     REQUESTS = "objects that are asked for one by one"
     EXPORT = "an exported feed"
     GATEWAYS = "gateways of Scuttlebutt peers"
+    PICTURES = "pictures"
+    DELETION = "a request to delete contents"
 
 
 @dataclass(frozen=True)
@@ -70,6 +75,11 @@ class Workload:
         idle: node -> prefixes of idle feeds that lead there.
         idle_feeds: their number.
         blocks: node -> feeds blocked by the node's user.
+        pictures: blob's reference (`&...=.sha256`) -> its bytes, of those that messages name.
+        successors: key of a feed that ends -> key of the feed that goes on in its place. `follows` has both;
+            who follows the first finds the second by its end.
+        asked: the blobs of the first feed that its author asks to delete at some time.
+        disobedient: the nodes that do not obey that request.
     """
 
     feeds: tuple[Feed, ...]
@@ -84,6 +94,10 @@ class Workload:
     idle: Mapping[str, tuple[bytes, ...]] = field(default_factory=dict)
     idle_feeds: int = 0
     blocks: Mapping[str, tuple[Feed, ...]] = field(default_factory=dict)
+    pictures: Mapping[str, bytes] = field(default_factory=dict)
+    successors: Mapping[str, str] = field(default_factory=dict)
+    asked: frozenset[str] = frozenset()
+    disobedient: frozenset[str] = frozenset()
 
     @property
     def items(self) -> int:
@@ -122,6 +136,15 @@ class Workload:
             nodes = {feed.publisher for feed in feeds} - asked
         blocked = {feed.key for feed in self.blocks.get(node, ())}
         return [feed for key, feed in found.items() if key not in blocked]
+
+    def pictures_in(self, message: Message) -> list[str]:
+        """Return the references of the pictures that a message names."""
+        return named_blobs(message.text) if self.pictures else []
+
+    def followed_first(self, node: str) -> list[Feed]:
+        """Return the feeds that a node follows from the start: all but the successors of feeds that end."""
+        later = set(self.successors.values())
+        return [feed for feed in self.follows[node] if feed.key not in later]
 
     def followers(self, feed: Feed) -> list[str]:
         """Return the nodes that follow a feed."""

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 from testbed.errors import UserError
-from testbed.layerings.kinds.ladder import hub_of
+from testbed.layerings.peers.ladder import hub_of
 from topologies.model import Topology
 
 

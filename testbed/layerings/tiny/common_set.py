@@ -5,14 +5,16 @@ before, and everybody has the list; the pub answers for all feeds, and the other
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from ssb.application import Event
+from ssb.tiny.feed import ENDED
 from ssb.tiny.goset import COMMON, MAX_KEYS
 from testbed.errors import UserError
-from testbed.layerings.kinds.ladder import hub_of
 from testbed.layerings.nodes.node import Context, SimpleLayering
 from testbed.layerings.nodes.titles import title
-from testbed.layerings.nodes.workload import Feed
+from testbed.layerings.nodes.workload import Feature, Feed
+from testbed.layerings.peers.ladder import hub_of
 from testbed.layerings.tiny.node import TINY_FEATURES, BaseTinyNode, TinyParameters, author_of
 
 
@@ -69,6 +71,11 @@ class TinyNode(BaseTinyNode):
             if not self._deliver(known, entry.sequence, entry.content, now):
                 return
             self._store.set_mark(feed, entry.sequence)
+        successor = self._context.workload.successors.get(known.key)
+        if held.condition == ENDED and held.mark == held.sequence and successor in self._role.later:
+            self._role.later.discard(successor)
+            self._events.append(Event(now, "joined", successor))
+            self._join(now)
 
     def _join(self, now: int) -> None:
         for key in self._role.follows:
@@ -79,8 +86,10 @@ class TinyNode(BaseTinyNode):
         self._node.publish(self._keys[feed.key], content, now)
 
 
+_FEATURES: Final = TINY_FEATURES | {Feature.ENDING}
+
 TINY_LAYERINGS = {
-    "tiny": SimpleLayering(title("tiny"), TinyParameters, TinyNode, "tiny", TINY_FEATURES),
-    "tiny-pub": SimpleLayering(title("tiny-pub"), PubParameters, TinyNode, "tiny", TINY_FEATURES),
+    "tiny": SimpleLayering(title("tiny"), TinyParameters, TinyNode, "tiny", _FEATURES),
+    "tiny-pub": SimpleLayering(title("tiny-pub"), PubParameters, TinyNode, "tiny", _FEATURES),
 }
 """The layerings without contracts, by name."""

@@ -21,6 +21,7 @@ from base.timers import earliest
 from base.units import MS
 from ssb.application import Event
 from ssb.bipf import encode
+from ssb.ending import end_content, end_of
 from ssb.keys import Identity
 from ssb.message import Message
 from ssb.tiny.entry import PACKET
@@ -129,10 +130,19 @@ class BaseTinyNode(RoleNode):
         super().wake(now)
         self._node.wake(now)
 
+    def _content_of(self, message: Message) -> bytes:
+        """Return the content of the entry that carries a message; an end names feeds of tinySSB."""
+        end = end_of(message.author, message.sequence, message.content)
+        if end is None:
+            return content_of(message)
+        feeds = {feed.key: author_of(self._context.seed, feed) for feed in self._context.workload.feeds}
+        heir = None if end.successor is None else feeds[end.successor]
+        return encode(end_content(feeds[message.author].ref, heir))
+
     def _publish_due(self, due: Sequence[Publication], now: int) -> None:
         for _, number, message in due:
             feed = self._role.feeds[number]
-            content = content_of(message)
+            content = self._content_of(message)
             self._published[feed.key] = message.sequence
             self._events.append(Event(now, "published", feed.key, message.sequence, len(content)))
             self._publish(feed, message.sequence, content, now)
@@ -142,12 +152,13 @@ class BaseTinyNode(RoleNode):
 
     def _deliver(self, feed: Feed, sequence: int, content: bytes, now: int) -> bool:
         """Deliver an item; return whether it is the next one of a followed feed."""
-        if self._role.joins_at is not None or feed.key not in self._role.follows:
+        role = self._role
+        if role.joins_at is not None or feed.key not in role.follows or feed.key in role.later:
             return False
         if sequence != self._delivered[feed.key] + 1:
             return False
         self._delivered[feed.key] = sequence
-        if sequence > len(feed.messages) or content != content_of(feed.messages[sequence - 1]):
+        if sequence > len(feed.messages) or content != self._content_of(feed.messages[sequence - 1]):
             self._events.append(Event(now, "error", feed.key, sequence, detail="another content"))
         else:
             self._events.append(Event(now, "delivered", feed.key, sequence, len(content)))

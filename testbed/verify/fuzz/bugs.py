@@ -120,6 +120,16 @@ BUGS = {
         "feed in session.exchanges and session.shares(feed)",
         "True",
     ),
+    "a content that is no text": Bug(
+        "ssb", "ssb.detached", "attach", "(InvalidJson, UnicodeDecodeError)", "InvalidJson"
+    ),
+    "a request to delete that is not obeyed": Bug(
+        "ssb",
+        "ssb.store.contents",
+        "Contents.add",
+        "self._claims[named].author == message.author",
+        "False",
+    ),
     "a chunk of no feed": Bug("tiny", "ssb.tiny.vectors", "read_chunk_vector", "place >= size", "False"),
     "an entry without its signature": Bug(
         "tiny",

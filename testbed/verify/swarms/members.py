@@ -19,10 +19,10 @@ from base.endpoint import (
 from base.passive import PassiveEndpoint
 from base.units import SECOND
 from ssb.canonical import Value, parse, stringify
-from ssb.message import Message
+from ssb.message import ForkedFeed, InvalidMessage, Message
 from ssb.peer.peer import Peer
 from ssb.peer.program import PeerWrapper
-from ssb.store.feeds import Stored
+from ssb.store.feeds import Appended, Stored
 from ssb.store.memory import MemoryFeeds
 from testbed.verify.swarms.story import Hostility
 
@@ -159,6 +159,21 @@ class Babbler(PassiveEndpoint):
         """See StreamEndpoint."""
         actions, self._actions = self._actions, []
         return actions
+
+
+class OldFeeds(MemoryFeeds):
+    """A store that knows of no ends."""
+
+    def append(self, messages: Sequence[Message], received: float) -> Appended:
+        """See FeedStore."""
+        stored = held = 0
+        refused: dict[str, InvalidMessage | ForkedFeed] = {}
+        for message in messages:
+            one = super().append([message], received)
+            self._ends.clear()
+            stored, held = stored + one.stored, held + one.held
+            refused |= one.refused
+        return Appended(stored, held, refused)
 
 
 class FalseFeeds(MemoryFeeds):

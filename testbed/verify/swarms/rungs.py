@@ -14,8 +14,8 @@ from typing import Any, ClassVar
 
 from base.units import SECOND
 from testbed.experiment.emulated_run import Emulation
-from testbed.layerings.kinds.ladder import RUNGS as LADDER
-from testbed.layerings.kinds.ladder import RungNode
+from testbed.layerings.peers.ladder import RUNGS as LADDER
+from testbed.layerings.peers.ladder import RungNode
 from testbed.scenario.model import Scenario
 from testbed.scenario.workload import load
 from testbed.verify.kit.changes import CHANGES

@@ -1,12 +1,13 @@
 """Stories of swarms of peers, drawn from a seed."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from random import Random
 from typing import ClassVar, Literal, get_args
 
 from base.units import SECOND
+from ssb.ending import end_content
 from ssb.generate import generate_feed
 from ssb.keys import Identity
 from ssb.message import Message
@@ -37,6 +38,8 @@ class Swarm(Story):
         feeds: a feed's number in the pool -> its writer, or the writers of its two branches.
         follows: peer -> feeds from the start.
         hostile: peer -> its behaviour.
+        ends: a feed that ends -> the number of its last message and, if it has one, its successor.
+        old: peers that know of no ends, as stock peers do: they write and pass on what is behind one.
     """
 
     PAIRS: ClassVar[Mapping[str, str]] = {"cut": "heal"}
@@ -48,6 +51,8 @@ class Swarm(Story):
     feeds: dict[int, tuple[str, ...]]
     follows: dict[str, frozenset[int]]
     hostile: dict[str, Hostility]
+    ends: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    old: frozenset[str] = frozenset()
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -61,15 +66,30 @@ class Swarm(Story):
 
 
 @cache
-def messages(feed: int, branch: int = 0) -> tuple[Message, ...]:
-    """Return a feed of the pool; the two branches differ after some messages."""
+def messages(feed: int, branch: int = 0, end: tuple[int, ...] = ()) -> tuple[Message, ...]:
+    """Return a feed of the pool; the two branches differ after some messages.
+
+    `end` is one of Swarm.ends; what its author has signed behind it is there, too.
+    """
     rng = Random(f"swarm {feed}")
     identity = Identity.from_seed(rng.randbytes(32))
+    if end:
+        return _ended(feed, identity, end)
     common = generate_feed(rng, _FORKED_AT, identity)
     rest = generate_feed(
         Random(f"swarm {feed} {branch}"), _LONGEST - _FORKED_AT, tip=common[-1], identity=identity
     )
     return (*common, *rest)
+
+
+def _ended(feed: int, identity: Identity, end: tuple[int, ...]) -> tuple[Message, ...]:
+    last, *successor = end
+    rng = Random(f"swarm {feed} to {last}")
+    made = generate_feed(rng, last - 1, identity)
+    heirs = [Identity.from_seed(Random(f"swarm {each}").randbytes(32)) for each in successor]
+    content = end_content(identity.ref, *heirs)
+    made.append(Message.create(identity, made[-1] if made else None, content, 1))
+    return (*made, *generate_feed(rng, _LONGEST - last, identity, made[-1]))
 
 
 def make_swarm(seed: int) -> Swarm:
@@ -92,7 +112,23 @@ def make_swarm(seed: int) -> Swarm:
         for peer in peers
     }
     steps = _steps(rng, peers, honest, links, feeds)
-    return Swarm(seed, steps, rng.random() < 0.7, peers, links, calls, feeds, follows, hostile)
+    encrypts = rng.random() < 0.7
+    ends, old = _ends(Random(f"swarms {seed} ends"), honest, feeds)
+    return Swarm(seed, steps, encrypts, peers, links, calls, feeds, follows, hostile, ends, old)
+
+
+def _ends(
+    rng: Random, honest: list[str], feeds: dict[int, tuple[str, ...]]
+) -> tuple[dict[int, tuple[int, ...]], frozenset[str]]:
+    """Draw the ends of some feeds, and the peers that know of none."""
+    ends: dict[int, tuple[int, ...]] = {}
+    for feed, writers in feeds.items():
+        if len(writers) == 1 and rng.random() < 0.25:
+            others = [other for other in feeds if other != feed]
+            successor = [rng.choice(others)] if others and rng.random() < 0.7 else []
+            ends[feed] = (rng.randint(1, _LONGEST // 2), *successor)
+    old = frozenset(peer for peer in honest if ends and rng.random() < 0.25)
+    return ends, old
 
 
 def _links(rng: Random, peers: tuple[str, ...]) -> tuple[Link, ...]:

@@ -8,11 +8,13 @@ from typing import Any
 
 from base.endpoint import Program, StreamPort
 from base.units import SECOND
+from ssb.ending import end_of
 from ssb.keys import Identity
 from ssb.message import Message, proves_fork
 from ssb.peer.options import PORT, PeerOptions
 from ssb.peer.peer import Peer
 from ssb.peer.scheduler import SchedulerOptions
+from ssb.replication.session import Session
 from ssb.store.clocks import MemoryClocks
 from ssb.store.memory import MemoryFeeds
 from testbed.scenario.sections import TopologySpec
@@ -22,7 +24,7 @@ from testbed.verify.kit.outcome import OutcomeOptions, Violation
 from testbed.verify.kit.shrink import emulated
 from testbed.verify.kit.story import Step
 from testbed.verify.kit.world import World, reached
-from testbed.verify.swarms.members import Babbler, Deaf, FalseFeeds, Liar, Member, Replayer
+from testbed.verify.swarms.members import Babbler, Deaf, FalseFeeds, Liar, Member, OldFeeds, Replayer
 from testbed.verify.swarms.story import Swarm, make_swarm, messages
 from topologies.emulator.network import EmulatedNetwork
 
@@ -53,12 +55,7 @@ class _World(World[Swarm]):
     def __init__(self, swarm: Swarm, wanted: OutcomeOptions) -> None:
         super().__init__(swarm, wanted)
         self.topology = TopologySpec(links=swarm.links).build()
-        self._stores: dict[str, MemoryFeeds] = {
-            peer: FalseFeeds(swarm.hostile[peer], Random(f"{swarm.seed} {peer}"))
-            if peer in swarm.hostile
-            else MemoryFeeds()
-            for peer in swarm.peers
-        }
+        self._stores = {peer: self._store(peer) for peer in swarm.peers}
         self._clocks: dict[str, dict[str, dict[str, int]]] = {peer: {} for peer in swarm.peers}
         self._wanted = {peer: {self._key(feed) for feed in swarm.follows[peer]} for peer in swarm.peers}
         self._ever = {peer: set(wanted) for peer, wanted in self._wanted.items()}
@@ -67,7 +64,7 @@ class _World(World[Swarm]):
         self._members: dict[str, Any] = {}
         self._texts = {
             self._key(feed): [
-                [message.text for message in messages(feed, branch)] for branch in range(len(writers))
+                [message.text for message in self._messages(feed, branch)] for branch in range(len(writers))
             ]
             for feed, writers in swarm.feeds.items()
         }
@@ -86,8 +83,17 @@ class _World(World[Swarm]):
 
     # Peers
 
+    def _store(self, peer: str) -> MemoryFeeds:
+        kind = self.story.hostile.get(peer)
+        if kind is not None:
+            return FalseFeeds(kind, Random(f"{self.story.seed} {peer}"))
+        return OldFeeds() if peer in self.story.old else MemoryFeeds()
+
     def _key(self, feed: int) -> str:
         return messages(feed)[0].author
+
+    def _messages(self, feed: int, branch: int = 0) -> tuple[Message, ...]:
+        return messages(feed, branch, self.story.ends.get(feed, ()))
 
     def _identity(self, peer: str) -> Identity:
         return Identity.from_seed(sha256(f"{self.story.seed} {peer}".encode()).digest())
@@ -150,12 +156,12 @@ class _World(World[Swarm]):
         if step.do == "write":
             branch = self.story.feeds[feed].index(name)
             written = self._written[name, feed]
-            if written == len(messages(feed, branch)):
+            if written == len(self._messages(feed, branch)) or self._stores[name].is_complete(key):
                 return
             self._written[name, feed] += 1
             if key in self._stores[name].forks() or self._stores[name].tips().get(key, 0) != written:
                 return  # it knows the other branch
-            member.peer.append([messages(feed, branch)[written]], now)
+            member.peer.append([self._messages(feed, branch)[written]], now)
         elif step.do == "follow":
             self._wanted[name].add(key)
             self._ever[name].add(key)
@@ -187,12 +193,40 @@ class _World(World[Swarm]):
                 raise Violation(
                     "authentic", name, f"stores {message.author[:5]} {message.sequence} of nobody's"
                 )
+            self._go_on(name, message, now)
+        self._check_ended(name)
         connections = len(member.peer.connections)
         if connections > _CONNECTIONS + _HANDSHAKES:
             raise Violation("bounded", name, f"has {connections} connections")
         exchanges = member.peer.replication.exchanges()
         if exchanges > connections * len(self._wanted[name]):
             raise Violation("bounded", name, f"keeps {exchanges} exchanges on {connections} connections")
+
+    def _go_on(self, name: str, message: Message, now: int) -> None:
+        """Let a peer replicate the successor of a feed that has ended, as the program of a user does."""
+        end = end_of(message.author, message.sequence, message.content)
+        if end is None or name in self.story.old:
+            return
+        self.coverage["ended"] += 1
+        if end.successor is not None and end.successor not in self._wanted[name]:
+            self.coverage["goes on"] += 1
+            self._wanted[name].add(end.successor)
+            self._ever[name].add(end.successor)
+            self._members[name].peer.want(end.successor, now)
+
+    def _check_ended(self, name: str) -> None:
+        """Check that a peer holds nothing behind the end of a feed, and asks nobody for it."""
+        if name in self.story.old:
+            return
+        replication = self._members[name].peer.replication
+        for feed, (last, *_) in self.story.ends.items():
+            key = self._key(feed)
+            tip = self._stores[name].tips().get(key, 0)
+            if tip > last:
+                raise Violation("ended", name, f"has {tip} of {key[:5]}, which ends with {last}")
+            asked = [number for number, each in replication.sessions.items() if _receives(each, key)]
+            if tip == last and asked:
+                raise Violation("ended", name, f"asks for more of {key[:5]} on connections {asked}")
 
     def _check_stores(self) -> None:
         """Check every honest peer's store, message by message."""
@@ -223,6 +257,8 @@ class _World(World[Swarm]):
                 return is_honest and key in self._wanted[other] and (key, other) not in self._blocked
 
             written = self._written[writers[0], feed]
+            if feed in self.story.ends:  # peers that know of no ends may have more
+                written = min(written, self.story.ends[feed][0])
             honest = reached(writers[0], self.story.calls, is_willing)
             expected += [(name, key, written) for name in sorted(honest)]
         return expected
@@ -260,7 +296,7 @@ class _World(World[Swarm]):
             return Violation("forks", unproven[0], f"has no proof against {unproven[1][:5]}")
         for name, key, tip in self._expected():
             held = self._stores[name].tips().get(key, 0)
-            if held != tip:
+            if held < tip if name in self.story.old else held != tip:
                 return Violation("delivery", name, f"has {held} of {tip} of {key[:5]}")
         return None
 
@@ -271,6 +307,11 @@ class _World(World[Swarm]):
         # A peer that was cut off calls again, and TCP is slow on bad links.
         members = self._members
         self.fall_silent(lambda: [each.sent for each in members.values()], CATCH_UP_NS, _QUIET)
+
+
+def _receives(session: Session, feed: str) -> bool:
+    exchange = session.exchanges.get(feed)
+    return exchange is not None and exchange.receives
 
 
 SWARMS = Family(

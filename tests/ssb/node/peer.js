@@ -1,6 +1,7 @@
 // A stock Scuttlebutt peer, driven by lines of JSON: {"id": n, "do": name, ...} on standard input, and
 // {"id": n, "value": ...} or {"id": n, "error": text} on standard output. Its first line is its address and id.
-// Arguments: directory, port, and "ebt" or "history", the way in which it replicates.
+// Arguments: directory, port, and "ebt" or "history", the way in which it replicates; "rooms" is "ebt" with the
+// plugins ssb-conn and ssb-room-client.
 
 const path = require('path')
 const readline = require('readline')
@@ -17,7 +18,9 @@ const stack = SecretStack({ appKey: caps.shs })
   .use(require('ssb-db2/compat/ebt'))
   .use(require('ssb-db2/compat/history-stream'))
   .use(require('ssb-blobs'))
-if (way === 'ebt') stack.use(require('ssb-ebt'))
+if (way !== 'history') stack.use(require('ssb-ebt'))
+if (way === 'rooms') stack.use(require('ssb-conn')).use(require('ssb-room-client'))
+const tunnel = way === 'rooms' ? { tunnel: [{ scope: 'public', transform: 'shs' }] } : {}
 const sbot = stack.call(null, {
   path: directory,
   keys,
@@ -25,20 +28,20 @@ const sbot = stack.call(null, {
   timeout: 60_000,
   timers: { inactivity: 3_600_000 },
   connections: {
-    incoming: { net: [{ scope: 'public', host: '127.0.0.1', port: Number(port), transform: 'shs' }] },
-    outgoing: { net: [{ transform: 'shs' }] },
+    incoming: { net: [{ scope: 'public', host: '127.0.0.1', port: Number(port), transform: 'shs' }], ...tunnel },
+    outgoing: { net: [{ transform: 'shs' }], ...tunnel },
   },
 })
 // Without this it would not hand out its own feed.
-if (way === 'ebt') sbot.ebt.request(sbot.id, true)
+if (way !== 'history') sbot.ebt.request(sbot.id, true)
 
 const promised = (call) =>
   new Promise((resolve, reject) => call((error, value) => (error ? reject(error) : resolve(value))))
 
-const write = (writer, content, recps) =>
+const write = (writer, content, recps, format) =>
   promised((done) => {
     const message = { keys: writer, content, feedFormat: 'classic' }
-    sbot.db.create(recps ? { ...message, recps, encryptionFormat: 'box' } : message, done)
+    sbot.db.create(recps ? { ...message, recps, encryptionFormat: format || 'box' } : message, done)
   })
 
 const actions = {
@@ -47,9 +50,9 @@ const actions = {
     for (let n = 0; n < count; n++) await write(keys, { type: 'post', text: `${n} `.padEnd(size, 'x') })
   },
   // Members that are undefined are left out of what is signed, and are in the log.
-  create: async ({ content, recps }) => {
+  create: async ({ content, recps, format }) => {
     const whole = typeof content === 'string' ? content : { ...content, root: undefined }
-    return (await write(keys, whole, recps)).key
+    return (await write(keys, whole, recps, format)).key
   },
   // Make `feeds` feeds of others, of `count` messages each, and hand them out; the fourth message of the first
   // feed is `odd`, if that is given.
@@ -60,7 +63,7 @@ const actions = {
       for (let m = 0; m < count; m++) {
         await write(writer, odd && n === 0 && m === 3 ? odd : { type: 'post', text: `${n} ${m}` })
       }
-      if (way === 'ebt') sbot.ebt.request(writer.id, true)
+      if (way !== 'history') sbot.ebt.request(writer.id, true)
       ids.push(writer.id)
     }
     return ids
@@ -104,6 +107,13 @@ const actions = {
     ),
   wantBlob: ({ blob }) => promised((done) => sbot.blobs.want(blob, done)),
   blobSize: ({ blob }) => promised((done) => sbot.blobs.size(blob, done)),
+  // Rooms: call with ssb-conn, who is there, aliases, and pubs that ssb-conn has read in logs.
+  conn: ({ address }) => promised((done) => sbot.conn.connect(address, done)).then(() => true),
+  attendants: async () => [...sbot.conn.staging().entries()].map(([address, data]) => [data.type, address]),
+  peers: async () => [...sbot.conn.hub().entries()].map(([address, data]) => [data.state, address]),
+  registerAlias: ({ room, alias }) => promised((done) => sbot.roomClient.registerAlias(room, alias, done)),
+  revokeAlias: ({ room, alias }) => promised((done) => sbot.roomClient.revokeAlias(room, alias, done)),
+  consumeAlias: ({ uri }) => promised((done) => sbot.roomClient.consumeAliasUri(uri, done)).then(() => true),
   // Call as the guest whom an invite's seed makes, and ask to be followed.
   useInvite: async ({ address, seed }) => {
     const invite = { name: 'invite', manifest: { use: 'async' }, init: () => ({ use: () => {} }) }

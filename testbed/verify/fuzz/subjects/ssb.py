@@ -1,21 +1,34 @@
-"""A Scuttlebutt peer under any bytes of another: it closes, and stores only signed messages.
+"""A Scuttlebutt peer under any bytes of another: it closes, and stores only signed messages and contents.
 
 An input is a sequence of events (`events.py`). Streams are not encrypted, as no mutation would pass the
 boxes; handshake and boxes are fuzzed separately. A second peer is connected and must not be affected.
 """
 
+from hashlib import sha256
 from random import Random
 
 from base.endpoint import Close, Closed, Opened, Received, Send
 from base.units import SECOND
+from ssb.canonical import InvalidJson, parse
+from ssb.detached import (
+    SALT_BYTES,
+    InvalidContent,
+    Reference,
+    attach,
+    detach,
+    reference_of,
+    request,
+    requested_by,
+)
 from ssb.generate import generate_feed
-from ssb.keys import Identity
-from ssb.message import Message
+from ssb.keys import Identity, blob_ref
+from ssb.message import InvalidMessage, Message
 from ssb.peer.options import PeerOptions
 from ssb.peer.peer import Peer
 from ssb.replication.blobs import Blobs
 from ssb.store.blobs import MemoryBlobs
 from ssb.store.clocks import MemoryClocks
+from ssb.store.contents import Contents, State
 from ssb.store.memory import MemoryFeeds
 from ssb.transport.box_stream import BoxError, Unboxer
 from ssb.transport.calls import FORMS
@@ -41,7 +54,13 @@ NAMES = (
 """Of calls, as JSON, by an event's index."""
 
 PEER, OTHER, GOOD, AUTHOR = (Identity.from_seed(bytes([number]) * 32) for number in range(1, 5))
-FEED = generate_feed(Random(7), 8, AUTHOR)
+NAMED, DATA = detach(AUTHOR.ref, {"type": "post", "text": "beside the log"}, bytes(SALT_BYTES))
+"""The content of a detached message, and its blob."""
+FIRST = Message.create(AUTHOR, None, NAMED, 0.0)
+HELD = [FIRST, *generate_feed(Random(7), 3, AUTHOR, FIRST)]
+"""What the peer holds at first, without the content."""
+ASKED = Message.create(AUTHOR, HELD[-1], request([FIRST.id]), 1.0)
+FEED = [*HELD, ASKED, *generate_feed(Random(8), 3, AUTHOR, ASKED)]
 BLOB = "a small blob"
 
 _PAUSES = (SECOND // 100, SECOND, 4 * SECOND, 30 * SECOND, 700 * SECOND)
@@ -50,7 +69,6 @@ MOST_EVENTS = 24
 
 _MOST_BYTES = 1 << 20
 _MOST_WAKES = 512  # EBT wakes every 3 s to look for another peer, of 700
-_HELD = 4
 _FUZZED, _BYSTANDER = -1, -2
 
 
@@ -59,10 +77,12 @@ class _World(Timed):
 
     def __init__(self) -> None:
         self.feeds = MemoryFeeds()
-        self.feeds.append(FEED[:_HELD], 0.0)
+        self.feeds.append(HELD, 0.0)
         blobs = MemoryBlobs(max_size=10_000)
         blobs.add(BLOB.encode())
-        self.blobs = Blobs(blobs)
+        self.contents = Contents(blobs)
+        self.blobs = Blobs(blobs, contents=self.contents)
+        self.blobs.came(HELD)
         options = PeerOptions(encrypts=False)
         self.peer = Peer(PEER, self.feeds, MemoryClocks(), [AUTHOR.ref], options, Random(1), blobs=self.blobs)
         for number, identity in ((_BYSTANDER, GOOD), (_FUZZED, OTHER)):
@@ -87,7 +107,7 @@ class _World(Timed):
         elif kind == HANDSHAKE:
             _fuzz_handshake(content, is_client=bool(which & 1))
         elif kind == BOXES:
-            _fuzz_box_stream(content)
+            (_fuzz_content if which & 1 else _fuzz_box_stream)(content)
         else:
             duration = _PAUSES[which % len(_PAUSES)]
             self.pass_time(self.peer, duration, _MOST_WAKES, self._take_actions)
@@ -120,7 +140,13 @@ class _World(Timed):
             message.verify()
             message.follow(tip)
             tip = message
-        expect("what was stored is gone", holds=tips[AUTHOR.ref] >= _HELD)
+        expect("what was stored is gone", holds=tips[AUTHOR.ref] >= len(HELD))
+        state = self.contents.state(FIRST.id)
+        expect(
+            "a content outlives the request", holds=(state is State.DROPPED) == (tips[AUTHOR.ref] > len(HELD))
+        )
+        held = self.blobs.store.size(str(NAMED["hash"]))
+        expect("a content is here that is dropped", holds=(state is State.PRESENT) == (held is not None))
         expect("state for a feed that nobody wants", holds=self.peer.replication.exchanges() <= 2)
         expect("more is wanted than one may ask for", holds=len(self.blobs.wanted) <= 1_000)
 
@@ -144,6 +170,24 @@ def _fuzz_box_stream(data: bytes) -> None:
     except BoxError:
         return
     expect("a box is opened that nobody has sealed", holds=not content)
+
+
+def _fuzz_content(data: bytes) -> None:
+    """Read bytes as a blob, and as what a log says of one."""
+    named = Reference("post", len(data), blob_ref(sha256(data).digest()))
+    try:
+        content = attach(AUTHOR.ref, named, data)
+        expect("a content is of another type", holds=content["type"] == "post")
+    except InvalidContent:
+        pass
+    try:
+        value = parse(data.decode())
+        message = Message.create(AUTHOR, None, value if isinstance(value, dict) else {}, 0.0)
+    except (InvalidJson, InvalidMessage, UnicodeDecodeError):
+        return
+    found = reference_of(message)
+    expect("a size below 0", holds=found is None or found.size >= 0)
+    expect("an id that is none", holds=all(each.startswith("%") for each in requested_by(message)))
 
 
 def check(data: bytes) -> None:

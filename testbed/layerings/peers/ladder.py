@@ -17,10 +17,11 @@ from ssb.replication.rungs.poll import Poll
 from ssb.replication.rungs.rung import Rung
 from ssb.store.clocks import MemoryClocks
 from ssb.store.memory import MemoryFeeds
-from testbed.layerings.kinds.ssb import PEER_FEATURES, SsbNode
 from testbed.layerings.nodes.node import Context, Parameters, SimpleLayering
 from testbed.layerings.nodes.peer_role import Role, peer_identity
 from testbed.layerings.nodes.titles import title
+from testbed.layerings.nodes.workload import Feature
+from testbed.layerings.peers.ssb import PEER_FEATURES, SsbNode
 from topologies.model import Topology
 
 _POLLS = ("scan", "append-poll")
@@ -119,7 +120,7 @@ class RungNode(SsbNode):
             case "hub":
                 clocks = MemoryClocks(context.state.clocks)
                 self._rung = HubClient(store, wanted, wanted, clocks, stays=not self._interval)
-            case "ebt":
+            case "ebt" | "holes":
                 return None
             case kind:
                 skips = kind == "gossip-skip"
@@ -157,7 +158,9 @@ def hub_of(network: Topology, parameters: Mapping[str, Any]) -> str:
 
 
 def _rung(name: str, parameters: type[Parameters]) -> SimpleLayering:
-    return SimpleLayering(title(name), parameters, RungNode, "ssb", PEER_FEATURES)
+    # Those that poll hang up once feeds are complete, and pictures take longer.
+    carries = PEER_FEATURES - ({Feature.PICTURES} if parameters is PollParameters else set())
+    return SimpleLayering(title(name), parameters, RungNode, "ssb", carries)
 
 
 RUNGS = {

@@ -1,7 +1,4 @@
-"""Blobs over NDN: segments under /ssb/blobs/<hash>, named by NDN's conventions, numbered from 0.
-
-Segments are not signed: the name has the hash of the whole blob, which is verified.
-"""
+"""Fetches of blobs over NDN, by their segments."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -9,18 +6,13 @@ from random import Random
 
 from base.timers import Timers, earliest
 from forwarder.wire.lp import LpPacket
-from forwarder.wire.name import SEGMENT, component
-from forwarder.wire.packet import Data, make_data, parse_data
-from forwarder.wire.tlv import MalformedPacket, nni
+from forwarder.wire.packet import Data, parse_data
+from forwarder.wire.tlv import MalformedPacket
 from ssb.store.blobs import BlobStore, Incoming, RefusedBlob
 from ssb.store.feeds import StoreError
 from ssb_over_ndn.following.fetch import Fetcher
-from ssb_over_ndn.naming import read_segment, segment_name
+from ssb_over_ndn.naming import SEGMENT_BYTES, read_segment, segment_name
 
-SEGMENT_BYTES = 4096
-"""Content of each segment but the last, which may have less."""
-
-_FRESHNESS_MS = 3_600_000
 _WINDOW = 256  # segments that wait for those before them at most
 _LIFETIME_MS = 2000
 _ATTEMPTS = 3
@@ -28,21 +20,6 @@ _AT_ONCE = 16
 _PATIENCE = 30_000_000_000
 _FIRST_PAUSE = 60_000_000_000
 _LONGEST_PAUSE = 3_600_000_000_000
-
-
-def last_segment(size: int) -> int:
-    """Return the number of the last segment of a blob of `size` bytes; the empty blob has one segment."""
-    return max(size - 1, 0) // SEGMENT_BYTES
-
-
-def segment_packet(blobs: BlobStore, blob: str, number: int) -> bytes | None:
-    """Return the Data packet of a segment; None if the blob is not held, or has no such segment."""
-    size = blobs.size(blob)
-    if size is None or number > last_segment(size):
-        return None
-    content = blobs.read(blob, number * SEGMENT_BYTES, SEGMENT_BYTES) if size else b""
-    final = component(SEGMENT, nni(last_segment(size)))
-    return make_data(segment_name(blob, number), content, freshness_ms=_FRESHNESS_MS, final_block=final)
 
 
 class _Segments:

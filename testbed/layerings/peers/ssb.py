@@ -12,9 +12,13 @@ from base.key_log import Secret
 from base.passive import PassiveEndpoint
 from base.timers import earliest
 from base.units import MS
+from ssb.application import Event
+from ssb.ending import end_of
+from ssb.message import Message
 from ssb.peer.options import PORT, PeerOptions
 from ssb.peer.peer import Peer
 from ssb.peer.scheduler import SchedulerOptions
+from ssb.replication.blobs import Blobs
 from ssb.replication.replication import Replication
 from ssb.replication.session import DEFAULT_LIMITS, Limits
 from ssb.store.clocks import MemoryClocks
@@ -22,6 +26,7 @@ from ssb.store.memory import MemoryFeeds
 from ssb.work import WORK
 from testbed.layerings.nodes.node import Context, Parameters, SimpleLayering, StateSize
 from testbed.layerings.nodes.peer_role import Publication, Role, RoleNode, peer_identity
+from testbed.layerings.nodes.pictures import Album
 from testbed.layerings.nodes.titles import title
 from testbed.layerings.nodes.workload import Feature
 from topologies.model import Hop, Topology
@@ -82,14 +87,20 @@ class SsbNode(RoleNode, PassiveEndpoint):
             replication=_limits(parameters),
         )
         seed = hashlib.sha256(f"{context.seed} {context.layering} {context.name} {context.since}".encode())
+        self._album = Album(context.workload, context.state.blobs, context.name)
+        self._blobs = Blobs(context.state.blobs) if context.workload.pictures else None
+        if self._blobs is not None:
+            self._blobs.take_new_wants()  # from now on it collects the ended ones
         self._peer = Peer(
             peer_identity(context.seed, context.name),
             store,
             MemoryClocks(context.state.clocks),
-            sorted(feed.key for feed in (context.workload.feeds if role.is_everywhere else role.feeds)),
+            self._first_wanted(context),
             options,
             Random(seed.digest()),
+            blobs=self._held_blobs(context),
             replication=self._replication(context, role, store),
+            **self._rooms(context),
         )
         self._seed, self._network = context.seed, network
         self._ends = sorted({*context.workload.publishers, *context.workload.follows} - {context.name})
@@ -97,6 +108,13 @@ class SsbNode(RoleNode, PassiveEndpoint):
         self._route_changes = 0
         self._calls = self._addresses(role.called)
         self.programs = [Program(self, {1: StreamPort(PORT)})]
+
+    def _first_wanted(self, context: Context) -> list[str]:
+        """Return the feeds that the peer replicates before it subscribes."""
+        role = self._role
+        own = {feed.key for feed in role.feeds}
+        everywhere = {feed.key for feed in context.workload.feeds} if role.is_everywhere else set()
+        return sorted(own | (everywhere - role.later))
 
     def next_deadline(self) -> int | None:
         """Return when wake() is due, ns."""
@@ -106,13 +124,14 @@ class SsbNode(RoleNode, PassiveEndpoint):
         """See RoleNode."""
         super().wake(now)
         self._peer.wake(now)
-        self._take_in()
+        self._take_in(now)
 
     def _join(self, now: int) -> None:
         for key, feed in self._role.follows.items():
             # A peer that replicates all feeds may hold some of it already.
             here = self._store.tips().get(key, 0)
-            for message in feed.messages[self.state.delivered[key] : here]:
+            known = 0 if self._blobs is not None else self.state.delivered[key]  # a picture may be missing
+            for message in feed.messages[known:here]:
                 self._note(now, "delivered", message)
         for key in self._role.replicated:
             self._peer.want(key, now)
@@ -125,7 +144,19 @@ class SsbNode(RoleNode, PassiveEndpoint):
         WORK.sign += len(messages)  # they were signed before the run, and a store verifies what it is given
         WORK.verify -= len(messages)
 
+    def _note(self, time: int, event: str, message: Message) -> None:
+        """See RoleNode; also note the message's pictures, and want those that are missing."""
+        super()._note(time, event, message)
+        if self._blobs is not None:
+            self._events += self._album.note([self._events.pop()])
+            for blob in self._album.take_new():
+                self._blobs.want(blob)
+            self._peer.connections.update(time)
+
     def _leave(self, now: int) -> None:
+        if self._blobs is not None:
+            for blob in self._album.close():
+                self._blobs.unwant(blob)
         for key in self._role.replicated:
             self._peer.unwant(key, now)
         if not self._role.stays_connected:
@@ -135,7 +166,7 @@ class SsbNode(RoleNode, PassiveEndpoint):
     def on_stream(self, event: StreamEvent, now: int) -> None:
         """See StreamEndpoint."""
         self._peer.on_stream(event, now)
-        self._take_in()
+        self._take_in(now)
 
     def take_actions(self) -> list[StreamAction]:
         """See StreamEndpoint."""
@@ -165,6 +196,14 @@ class SsbNode(RoleNode, PassiveEndpoint):
         """Return the peer's replication protocol; None for EBT."""
         return None
 
+    def _held_blobs(self, context: Context) -> Blobs | None:
+        """Return the peer's blobs; None if it handles none."""
+        return self._blobs
+
+    def _rooms(self, context: Context) -> dict[str, Any]:
+        """Return what the peer does in rooms: arguments of Peer."""
+        return {}
+
     def _call(self, now: int) -> int | None:
         for remote, address in self._calls.items():
             self._peer.add(remote, address, now, is_kept=True)
@@ -174,20 +213,36 @@ class SsbNode(RoleNode, PassiveEndpoint):
         """Return the listening addresses of nodes' peers, by their references."""
         return {peer_identity(self._seed, node).ref: (self._network.address(node), PORT) for node in nodes}
 
+    def _move(self, message: Message, now: int) -> None:
+        """Replicate the successor of a feed that has ended."""
+        end = end_of(message.author, message.sequence, message.content)
+        if end is None or end.successor is None:
+            return
+        if end.successor in self._role.follows:
+            self._role.later.discard(end.successor)
+            self._role.replicated.append(end.successor)
+            self._events.append(Event(now, "joined", end.successor))
+        self._peer.want(end.successor, now)
+
     def _part(self, remote: str, now: int) -> None:
         """Handle the end of a connection; the peer reconnects by itself where it stays connected."""
 
-    def _take_in(self) -> None:
-        """Report deliveries of followed feeds."""
+    def _take_in(self, now: int) -> None:
+        """Report deliveries of followed feeds, and pictures that have arrived."""
         for event in self._peer.take_events():
-            message = event.message
-            if message is not None and self._role.joins_at is None and message.author in self._role.follows:
+            message, role = event.message, self._role
+            if message is not None and role.joins_at is None and message.author in role.follows:
                 self._note(event.time, "delivered", message)
+                self._move(message, event.time)
+            elif message is not None and role.is_everywhere:
+                self._move(message, event.time)
             elif event.event == "closed":
                 self._part(event.remote, event.time)
             elif event.event == "refused" and event.remote:
                 # A slow handshake, over a bad link or with a restarting node, is no error.
                 self._note_all(event.time, "error", event.detail)
+        for blob in self._blobs.take_ended_wants() if self._blobs is not None else ():
+            self._events += self._album.arrived(blob, now)
 
 
 def _limits(parameters: Mapping[str, Any]) -> Limits:
@@ -209,8 +264,10 @@ def held_by(peer: Peer, store: MemoryFeeds, own: Set[str]) -> dict[str, StateSiz
     }
 
 
-PEER_FEATURES: Final = frozenset({Feature.MEDIUM, Feature.FOLLOWING, Feature.EXPORT, Feature.GATEWAYS})
+PEER_FEATURES: Final = frozenset(
+    {Feature.MEDIUM, Feature.FOLLOWING, Feature.EXPORT, Feature.GATEWAYS, Feature.PICTURES}
+)
 """What layerings of Scuttlebutt peers carry besides feeds."""
 
-SSB: Final = SimpleLayering(title("ssb"), SsbParameters, SsbNode, "ssb", PEER_FEATURES)
+SSB: Final = SimpleLayering(title("ssb"), SsbParameters, SsbNode, "ssb", PEER_FEATURES | {Feature.ENDING})
 """Layering `ssb`."""

@@ -1,0 +1,1 @@
+"""Private groups and direct messages in the format box2."""

@@ -1,0 +1,150 @@
+"""An epoch of a private group: those who hold one key, and what was written with it.
+
+All of it is computed from sets of messages, so their order does not matter.
+"""
+
+from collections.abc import Iterator
+from itertools import chain
+from typing import Any, Final, NamedTuple
+
+from ssb.groups.envelope import Key
+from ssb.keys import InvalidRef, decode_base64, parse_feed, parse_message
+from ssb.message import Message
+
+INIT: Final = "group/init"
+ADD: Final = "group/add-member"
+EXCLUDE: Final = "group/exclude-member"
+
+MAX_ADDED: Final = 15
+"""Feeds that one message adds: the first of 16 slots is the group's."""
+
+_MAX_HEADS: Final = 16
+
+
+class Private(NamedTuple):
+    """A message of box2 that was opened.
+
+    Attributes:
+        message: as it was published.
+        content: the plaintext.
+        key: the one that opened it.
+    """
+
+    message: Message
+    content: dict[str, Any]
+    key: Key
+
+
+class Epoch:
+    """An epoch.
+
+    Args:
+        id: `%...=.cloaked`, which names it to those outside.
+        init: the message that began it.
+        key: its key.
+
+    Attributes:
+        id, key: see above.
+        root: reference of the message that began it.
+        author: of that message.
+        previous: roots of the epochs that it goes on from; empty for the first one of a group.
+        messages: those sealed with its key, by their references; `init` is one of them.
+    """
+
+    def __init__(self, id_: str, init: Private, key: Key) -> None:
+        self.id = id_
+        self.key = key
+        self.root = init.message.id
+        self.author = init.message.author
+        self.previous = frozenset(_previous(init.content, "epoch"))
+        self.messages: dict[str, Private] = {self.root: init}
+        self._added: frozenset[str] | None = None
+
+    def take(self, private: Private) -> None:
+        """Add a message sealed with the epoch's key."""
+        self.messages[private.message.id] = private
+        self._added = None
+
+    @property
+    def added(self) -> frozenset[str]:
+        """Feeds that were ever in it, and can read all of it: its author, and those whom these have added."""
+        if self._added is None:
+            found, before = {self.author}, 0
+            steps = [(each.message.author, added_by(each.content, self.root)) for each in self._of(ADD)]
+            while len(found) > before:
+                before = len(found)
+                found.update(chain.from_iterable(feeds for author, feeds in steps if author in found))
+            self._added = frozenset(found)
+        return self._added
+
+    @property
+    def excluded(self) -> frozenset[str]:
+        """Feeds that a member has excluded: they read on, but are in no later epoch."""
+        named = [each for each in self._of(EXCLUDE) if _root(each.content, "members") == self.root]
+        by_members = [each.content for each in named if each.message.author in self.added]
+        return frozenset(chain.from_iterable(_feeds(content.get("excludes")) for content in by_members))
+
+    @property
+    def members(self) -> frozenset[str]:
+        """Feeds that were added, and not excluded."""
+        return self.added - self.excluded
+
+    def heads(self, tangle: str) -> list[str]:
+        """Return what a message written now names as its `previous` in the tangle "group" or "members"."""
+        of_tangle = {
+            id_: each for id_, each in self.messages.items() if _root(each.content, tangle) == self.root
+        }
+        named = set(chain.from_iterable(_previous(each.content, tangle) for each in of_tangle.values()))
+        heads = [each for id_, each in of_tangle.items() if id_ not in named]
+        newest = sorted(heads, key=lambda each: (each.message.timestamp, each.message.id), reverse=True)
+        return [each.message.id for each in newest[:_MAX_HEADS]] or [self.root]
+
+    def _of(self, kind: str) -> Iterator[Private]:
+        return (each for each in self.messages.values() if each.content.get("type") == kind)
+
+
+def added_by(content: dict[str, Any], root: str) -> list[str]:
+    """Return the feeds that a content adds to the epoch with this root."""
+    recipients = content.get("recps")
+    if content.get("root") != root or not isinstance(recipients, list):
+        return []
+    return _feeds(recipients[1:])
+
+
+def offered_by(content: dict[str, Any]) -> tuple[str, bytes] | None:
+    """Return root and key of the epoch that a content adds its readers to; None for another content."""
+    root, key = content.get("root"), content.get("groupKey")
+    if content.get("type") != ADD or not isinstance(root, str) or not isinstance(key, str):
+        return None
+    try:
+        parse_message(root)
+        secret = decode_base64(key)
+    except InvalidRef:
+        return None
+    return (root, secret) if len(secret) == 32 else None
+
+
+def _feeds(value: object) -> list[str]:
+    found = []
+    for each in value if isinstance(value, list) else []:
+        try:
+            parse_feed(each if isinstance(each, str) else "")
+        except InvalidRef:
+            continue
+        found.append(each)
+    return found
+
+
+def _tangle(content: dict[str, Any], tangle: str) -> dict[str, Any]:
+    tangles = content.get("tangles")
+    found = tangles.get(tangle) if isinstance(tangles, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
+def _root(content: dict[str, Any], tangle: str) -> object:
+    return _tangle(content, tangle).get("root")
+
+
+def _previous(content: dict[str, Any], tangle: str) -> list[str]:
+    named = _tangle(content, tangle).get("previous")
+    return [each for each in named if isinstance(each, str)] if isinstance(named, list) else []

@@ -1,0 +1,41 @@
+"""`feednet model hashes`: the cost of publishing each message under its hash, too."""
+
+import click
+from rich.table import Table
+
+from testbed.cli.console import console
+from testbed.ladder.hashes import MESSAGES, Way, generated, measure
+
+
+@click.command()
+@click.option(
+    "--messages", default=MESSAGES, show_default=True, type=click.IntRange(1, 60_000), help="Of the feed."
+)
+def hashes(messages: int) -> None:
+    """Publish a feed by number, and by number and hash, to two readers behind one router.
+
+    The first reader asks by number, and the second one, when the first one has all, as its row says. A hash
+    has no location: Interests have the feed as forwarding hint, or the router has a route for each message.
+
+    Figures are bytes of the publisher's Data packets, of its link in both directions and of an Interest of
+    the second reader; packets in the router's content store, which has as many bytes as the publisher; and
+    the router's routes, with their bytes.
+    """
+    feed = generated(messages)
+    title = f"{messages:,} messages, read twice"
+    table = Table(title=title, title_justify="left", title_style="bold", box=None)
+    table.add_column("second reader", no_wrap=True)
+    for column in ("publisher", "link", "Interest", "stored", "routes", "bytes"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for way in Way:
+        cost = measure(feed, way)
+        table.add_row(
+            way.value,
+            f"{cost.kept:,}",
+            f"{cost.upstream:,}",
+            f"{cost.interest:,.0f}",
+            f"{cost.stored:,}",
+            f"{cost.routes:,}",
+            f"{cost.route_bytes:,}",
+        )
+    console.print(table)

@@ -1,0 +1,89 @@
+"""`feednet ssb end`: the last message of a feed, and the feed that goes on in its place."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ssb.daemon.views import ABOUT
+from ssb.ending import end_content
+from ssb.graph import CONTACT
+from testbed.cli.nodes.ssb import Settings, commands_of
+from testbed.cli.usage import exclude
+from testbed.errors import UserError
+
+
+@click.command()
+@click.option(
+    "--successor",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIRECTORY",
+    help="Account whose feed goes on in its place; one is made there if there is none.",
+)
+@click.option("--for-good", is_flag=True, help="No feed goes on in its place.")
+@click.pass_obj
+def end(settings: Settings, successor: Path | None, for_good: bool) -> None:
+    """Write the last message of this feed. Nothing can be published behind it, ever.
+
+    A successor's key signs the message, too: peers that replicate this feed replicate the successor from
+    then on. The successor's feed repeats whom this feed follows and blocks, and the names that it has given.
+    Prints the message's id, and the successor. Keep this peer running until others have the message.
+    """
+    exclude("successor", "for_good")
+    if successor is None and not for_good:
+        raise click.UsageError("give --successor DIRECTORY, or --for-good if no feed goes on in its place")
+    if successor is not None and successor.expanduser().resolve() == settings.path.resolve():
+        raise UserError(f"{successor}: holds the feed that is to end; name another directory")
+    with commands_of(settings) as commands:
+        feed = _open_feed(commands)
+        heir = None
+        if successor is not None:
+            heir = _continue(successor.expanduser(), feed, _statements(commands, feed))
+            # Stock peers do not know this type: they find the successor as a feed that this one follows.
+            commands.answer(["publish"], [{"type": CONTACT, "contact": heir.ref, "following": True}])
+        click.echo(commands.answer(["publish"], [end_content(feed, heir)])["key"])
+    if heir is not None:
+        click.echo(heir.ref)
+
+
+def _continue(directory: Path, feed: str, statements: dict[tuple[str, str], dict[str, Any]]) -> Any:
+    """Follow the ended feed from an account, and repeat its statements; return the account's identity."""
+    from ssb import key_file
+
+    with commands_of(Settings(directory, is_settled=False), begins=True) as commands:
+        heir = _open_feed(commands)
+        if heir == feed:
+            raise UserError(f"{directory}: holds the feed that is to end; name another directory")
+        known = _statements(commands, heir)
+        statements = statements | {(CONTACT, feed): {"type": CONTACT, "contact": feed, "following": True}}
+        if (ABOUT, feed) in statements:
+            statements[ABOUT, heir] = statements.pop((ABOUT, feed)) | {"about": heir}
+        statements.pop((CONTACT, heir), None)
+        for subject, content in statements.items():
+            if subject not in known:
+                commands.answer(["publish"], [content])
+    return key_file.read(directory / "secret")
+
+
+def _open_feed(commands: Any) -> str:
+    """Return the feed of an account, if messages can be published there."""
+    state = commands.answer(["status"], [])
+    if state["doubt"]:
+        raise UserError(state["doubt"])
+    feed: str = state["id"]
+    if feed in state["ended"]:
+        raise UserError(f"{feed} has ended already")
+    return feed
+
+
+def _statements(commands: Any, author: str) -> dict[tuple[str, str], dict[str, Any]]:
+    """Return what a feed says now of other feeds and of itself, by type and feed."""
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for kind, field in ((CONTACT, "contact"), (ABOUT, "about")):
+        for entry in commands.stream(["createLogStream"], [{"id": author, "type": kind}]):
+            content = entry["value"]["content"]
+            feed = content.get(field)
+            if isinstance(feed, str) and feed.startswith("@"):
+                before = found.get((kind, feed), {}) if kind == ABOUT else {}  # one message has one attribute
+                found[kind, feed] = before | content
+    return found

@@ -1,0 +1,104 @@
+"""`feednet ssb group`: private groups, whose messages their members alone can read."""
+
+import json
+
+import click
+
+from testbed.cli.nodes.ssb import Settings, body_of, commands_of
+from testbed.cli.nodes.ssb_lines import label, message_line, reference_of
+
+
+@click.group()
+def group() -> None:
+    """Begin private groups, add and remove members, write and read.
+
+    GROUP is the id that `create` and `list` print. Peers of ssb-tribes can be members.
+    """
+
+
+@group.command()
+@click.pass_obj
+def create(settings: Settings) -> None:
+    """Begin a group; print its id, which tells strangers nothing."""
+    with commands_of(settings, begins=True) as commands:
+        click.echo(commands.answer(["groups", "create"], []))
+
+
+@group.command()
+@click.argument("group")
+@click.argument("feeds", nargs=-1, required=True, metavar="FEED...")
+@click.option("--text", default="", help="A word of welcome, for the whole group.")
+@click.pass_obj
+def add(settings: Settings, group: str, feeds: tuple[str, ...], text: str) -> None:
+    """Add FEEDs to GROUP: they can read it from its beginning, or since somebody was last removed."""
+    members = [reference_of(feed) for feed in feeds]
+    with commands_of(settings) as commands:
+        commands.answer(["groups", "add"], [group, members, text])
+
+
+@group.command()
+@click.argument("group")
+@click.argument("feeds", nargs=-1, required=True, metavar="FEED...")
+@click.pass_obj
+def remove(settings: Settings, group: str, feeds: tuple[str, ...]) -> None:
+    """Go on with a key that FEEDs do not get: they can read on only in messages before.
+
+    Members who have not heard of it yet still write for them.
+    """
+    members = [reference_of(feed) for feed in feeds]
+    with commands_of(settings) as commands:
+        commands.answer(["groups", "remove"], [group, members])
+
+
+@group.command()
+@click.argument("group")
+@click.argument("text", required=False)
+@click.option("--content", metavar="JSON", help="The whole content, in place of a post with TEXT.")
+@click.pass_obj
+def post(settings: Settings, group: str, text: str | None, content: str | None) -> None:
+    """Write to the members of GROUP. Prints the message's id."""
+    body = body_of(text, content)
+    with commands_of(settings) as commands:
+        click.echo(commands.answer(["groups", "post"], [group, body]))
+
+
+@group.command()
+@click.argument("group")
+@click.option(
+    "--limit",
+    type=click.IntRange(1, 1_000_000),
+    default=20,
+    show_default=True,
+    help="Newest messages at most.",
+)
+@click.option("--json", "as_json", is_flag=True, help="A line of JSON a message, with its plaintext.")
+@click.pass_obj
+def log(settings: Settings, group: str, limit: int, as_json: bool) -> None:
+    """Show the newest messages of GROUP, in the order in which they came."""
+    with commands_of(settings) as commands:
+        for entry in commands.stream(["groups", "log"], [{"id": group, "limit": limit}]):
+            if as_json:
+                click.echo(json.dumps(entry, ensure_ascii=False))
+            else:
+                click.echo(message_line(entry["value"], entry["opened"], entry["name"]))
+
+
+@group.command("list")
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.pass_obj
+def list_(settings: Settings, as_json: bool) -> None:
+    """Show the groups whose keys are here, their members, and removed ones who still have the key."""
+    with commands_of(settings) as commands:
+        groups = commands.answer(["groups", "list"], [])
+    for one in groups:
+        if as_json:
+            click.echo(json.dumps(one))
+            continue
+        state = f"{len(one['members'])} members" if one["isMember"] else "no member any more"
+        click.echo(f"{one['id']}  {state}, {one['messages']} messages")
+        for feed in one["members"]:
+            click.echo(f"  member     {label(feed, one['names'])}")
+        for feed in sorted({*one["readers"]} - {*one["members"]}):
+            click.echo(f"  still reads {label(feed, one['names'])}: removed by a peer that keeps the key")
+        for epoch in one["epochs"][1:]:
+            click.echo(f"  also named {epoch}")

@@ -1,0 +1,1 @@
+"""Layerings of Scuttlebutt peers."""
