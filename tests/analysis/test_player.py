@@ -25,8 +25,8 @@ from testbed.cli.main import feednet
 in_browser = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here")
 
 INSTANTS, MANY = 100, 1000
-"""Random instants of each layering at which all nodes are compared; MANY in slow tests, but for `social`, whose
-many tables take too long."""
+"""Random instants of each layering at which all nodes are compared; MANY in slow tests, except of
+`social`, whose many tables take too long."""
 
 CASES = {
     "fanout": {"items": 30, "changes": {"topology.link.loss_percent": 3.0}},
