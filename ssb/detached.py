@@ -115,20 +115,25 @@ def attach(author: str, reference: Reference, data: bytes) -> dict[str, Any]:
         raise InvalidContent(f"blob has {len(data)} bytes, not {reference.size}")
     if blob_ref(sha256(data).digest()) != reference.blob:
         raise InvalidContent(f"blob is not {reference.blob}")
+    writer, content = opened(data)
+    if writer != author:
+        raise InvalidContent("blob is another author's")
+    if not isinstance(content, dict) or content.get("type") != reference.kind:
+        raise InvalidContent(f"content is not of type {reference.kind}")
+    return content
+
+
+def opened(data: bytes) -> tuple[Value, Value]:
+    """Return the author and the content in a blob, neither of which is checked; raise InvalidContent."""
     try:
         value = parse(data.decode())
     except (InvalidJson, UnicodeDecodeError) as error:
         raise InvalidContent(f"blob cannot be read: {error}") from None
     if not isinstance(value, dict) or value.keys() != _BLOB_FIELDS:
         raise InvalidContent("blob does not have the fields author, salt, content")
-    if value["author"] != author:
-        raise InvalidContent("blob is another author's")
-    content = value["content"]
-    if not isinstance(content, dict) or content.get("type") != reference.kind:
-        raise InvalidContent(f"content is not of type {reference.kind}")
     if not _is_salt(value["salt"]):
         raise InvalidContent(f"salt is not {SALT_BYTES} bytes in base64")
-    return content
+    return value["author"], value["content"]
 
 
 def _is_id(value: Value) -> bool:

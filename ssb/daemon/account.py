@@ -10,6 +10,7 @@
     aliases.json    aliases of members, if it is a room
     invites.json    issued invites, and the remaining uses of each
     dropped.json    ids of messages whose contents the user has deleted here
+    deleted         ids of messages whose blobs have been deleted, one a line
     socket          of the running peer, for commands
 
 One program writes to it at a time. Only its owner can read its contents, even if the directory existed
@@ -53,7 +54,8 @@ SECRET: Final = "secret"
 MARK: Final = "secret.mark"
 STORE: Final = "feeds.sqlite"
 IMPORTED: Final = "it was imported"
-_LISTS: Final = ("peers.json", "invites.json", "aliases.json", "dropped.json")
+DELETED: Final = "deleted"
+_LISTS: Final = ("peers.json", "invites.json", "aliases.json", "dropped.json", DELETED)
 
 
 def is_account(path: Path) -> bool:
@@ -123,12 +125,14 @@ class Account:
     @cached_property
     def contents(self) -> Contents:
         """The contents of detached messages; opened on first use, as all messages that name some are read."""
-        contents = Contents(self.blobs)
+        contents = Contents(self.blobs, on_deletion=self._add_deleted)
         for stored in read_log(self.feeds, 0, {DETACHED, DELETE}):
             contents.add(stored.message)
         for dropped in self._dropped():
             with suppress(KeyError):  # its feed is not here any more
                 contents.drop(dropped)
+        for deleted in self._deleted():
+            contents.refuse(deleted)
         return contents
 
     @cached_property
@@ -233,6 +237,23 @@ class Account:
     def _dropped(self) -> list[str]:
         dropped = self._read_json("dropped.json")
         return [each for each in dropped if isinstance(each, str)] if isinstance(dropped, list) else []
+
+    def _deleted(self) -> list[str]:
+        try:
+            return (self.path / DELETED).read_text(encoding="utf-8", errors="replace").split()
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise StoreError(f"{self.path / DELETED}: {error.strerror}") from None
+
+    def _add_deleted(self, message: str) -> None:
+        """Append to the list. If its end is lost, a blob is fetched for others, and deleted, once more."""
+        try:
+            file = os.open(self.path / DELETED, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            with open(file, "w", encoding="utf-8") as lines:
+                lines.write(f"{message}\n")
+        except OSError as error:
+            raise StoreError(f"{self.path / DELETED}: {error.strerror}") from None
 
     def publish_sealed(self, content: Mapping[str, Any], now_ms: float, keys: Sequence[Key]) -> Message:
         """Write a private message of box2 for the holders of some keys; raise as publish() does."""

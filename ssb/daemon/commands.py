@@ -178,14 +178,15 @@ class Commands:
 
     def _delete(self, id_: str) -> Value:
         """Delete a content: of a message of this account by a request to all, of another's here alone; return
-        the request, or None.
+        the request, or None. If the own feed has ended, it can ask nobody, and the content goes here alone.
         """
         parse_message(id_)
         message = self._account.feeds.get(id_)
         if message is None or reference_of(message) is None:
             raise CommandError(f"{id_}: no detached message here; only a detached content can be deleted")
         _ = self._account.contents  # opened before the request, which acts on it
-        if message.author == self._account.identity.ref:
+        own = self._account.identity.ref
+        if message.author == own and own not in self._account.feeds.ends():
             return self._publish(request([id_]), None)
         self._account.drop(id_)
         if self._running is not None:

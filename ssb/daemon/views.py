@@ -2,9 +2,9 @@
 
 Reading all messages again takes seconds in a large store. So the views are stored in a file beside it, with a
 *cursor*: the last message in them. Opening them reads the messages after it. The file begins with the hash of
-the rest, and is replaced atomically. If it is damaged, or its cursor is not a message of the store, as when
-the store comes from a backup, the views are computed from the first message on. So the file may be wrong or
-missing; messages are the only truth.
+the rest, and is replaced atomically. If it is damaged or of another form, or its cursor is not a message of
+the store, as when the store comes from a backup, the views are computed from the first message on. So the
+file may be wrong or missing; messages are the only truth.
 """
 
 import json
@@ -33,7 +33,7 @@ LONGEST_NAME: Final = 100
 """Characters of a name that are stored."""
 
 _LONGEST_SHOWN = 30
-_VERSION = 2
+_VERSION = 3
 _TYPES = {CONTACT, ABOUT, END, PUB}
 _MOST_BEHIND = 2_000  # messages that the next opening has to read
 
@@ -128,7 +128,12 @@ class Views:
             return False
         if sha256(data[32:]).digest() != data[:32]:
             return False
-        content: dict[str, Any] = json.loads(data[32:])
+        try:
+            return self._restore(json.loads(data[32:]))
+        except (LookupError, TypeError, ValueError, ArithmeticError, RecursionError):  # of another form
+            return False
+
+    def _restore(self, content: dict[str, Any]) -> bool:
         if content["version"] != _VERSION:
             return False
         position, id_ = content["cursor"]

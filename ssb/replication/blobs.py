@@ -15,6 +15,7 @@ The contents of detached messages are such blobs (`ssb.store.contents`): a peer 
 neither keeps nor fetches those that it has dropped. So a peer without a content passes on the log alone.
 """
 
+from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
@@ -141,8 +142,8 @@ class Blobs:
         self._limits = limits
         self.contents = contents
         self._wanted: dict[str, int] = {}
-        self._lacking: dict[str, None] = {}  # contents to be wanted
-        self._asked: dict[str, None] = {}  # contents wanted as such, and not by want()
+        self._lacking: dict[str, dict[str, None]] = {}  # contents to be wanted, by author
+        self._asked: dict[str, str] = {}  # contents wanted as such, and not by want() -> their authors
         self._sessions: dict[int, _Session] = {}
         self._news: list[str] | None = None
         self._gone: list[str] = []  # wants ended, while changes are collected
@@ -177,19 +178,30 @@ class Blobs:
         """Want the contents that are lacking, and no dropped one, after a change to `contents`."""
         if self.contents is None:
             return
-        for blob in self.contents.take_changed():
+        for author, blob in self.contents.take_changed():
             if self.contents.wants(blob):
-                self._lacking[blob] = None
-                continue
-            self._lacking.pop(blob, None)
-            if blob in self._asked or self.contents.refuses(blob):
+                self._lacking.setdefault(author, {})[blob] = None
+            elif blob in self._asked or self.contents.refuses(blob):
                 self.unwant(blob)
-        # Remotes ignore further wants, so the others wait here.
-        while self._lacking and len(self._asked) < self._limits.wants // 2:
-            blob = next(iter(self._lacking))
-            del self._lacking[blob]
-            if self.contents.wants(blob):  # it may have come for others
-                self._asked[blob] = None
+        # Remotes ignore further wants, so the others wait here. Authors take turns. Each has fewer wants than
+        # are free, so a log of contents that nobody has leaves room for others (dynamic threshold of a shared
+        # buffer: Choudhury and Hahne, IEEE/ACM Transactions on Networking 6:2, 1998).
+        shares = Counter(self._asked.values())
+        turns = deque(self._lacking)
+        while turns:
+            author = turns.popleft()
+            if shares[author] >= self._limits.wants // 2 - len(self._asked):
+                continue
+            lacking = self._lacking.pop(author)
+            blob = next(iter(lacking))
+            del lacking[blob]
+            if lacking:  # at the end, where its next turn is
+                self._lacking[author] = lacking
+                turns.append(author)
+            # It may have come for others, or be wanted by the user or on account of another author.
+            if self.contents.wants(blob) and self._wanted.get(blob) != _OWN:
+                self._asked[blob] = author
+                shares[author] += 1
                 self._add_want(blob, _OWN)
 
     def is_wanted_by_peer(self, blob: str) -> bool:
@@ -229,10 +241,9 @@ class Blobs:
     def open(self, number: int) -> None:
         """Add a connection; contents that nobody had so far let others go first."""
         if self._lacking:
-            waited = [*self._asked]
-            for blob in waited:
+            for blob, author in [*self._asked.items()]:
                 self.unwant(blob)
-            self._lacking |= dict.fromkeys(waited)
+                self._lacking.setdefault(author, {})[blob] = None
             self.update_contents()
         self._sessions[number] = _Session(news=dict(self._wanted))
 
@@ -281,7 +292,9 @@ class Blobs:
         for blob, size in session.has.items():
             if len(session.fetching) >= self._limits.fetches:
                 break
-            if blob in self._wanted and not any(blob in other.fetching for other in self._sessions.values()):
+            if any(blob in other.fetching for other in self._sessions.values()):
+                continue
+            if blob in self._wanted and self._accepts(blob, size):
                 session.fetching[blob] = self._store.receive(blob, max_size=min(size, self._limits.max_size))
                 chosen.append(blob)
         return chosen
@@ -319,6 +332,12 @@ class Blobs:
             self.announce(blob)
         elif want > _FARTHEST and (blob in self._wanted or len(self._wanted) < self._limits.wants):
             self._add_want(blob, want - 1)
+
+    def _accepts(self, blob: str, size: int) -> bool:
+        """Whether a blob of this size is fetched: one wanted only as a content needs the content's size."""
+        if blob not in self._asked or self.contents is None or self._nearest(blob) > _FARTHEST:
+            return True
+        return self.contents.expects(blob, size)
 
     def _nearest(self, blob: str) -> int:
         """Return the nearest want of connected peers for a blob; _FARTHEST if there is none."""

@@ -290,7 +290,7 @@ def _check_ending(scenario: Scenario) -> None:
     clash = next((key for key in ("fork", "archive", "deletion") if getattr(scenario, key) is not None), None)
     if clash is not None:
         raise InvalidScenario(f"ending, {clash}: choose one", ("ending",), (clash,))
-    for key in ("feed", "fetch", "graph"):
+    for key in ("feed", "fetch", "graph", "pictures"):
         if getattr(workload, key) is not None:
             said = f"workload.{key}, ending: choose one"
             raise InvalidScenario(said, ("workload", key), ("ending",))

@@ -278,6 +278,93 @@ def test_who_does_not_obey_keeps_what_the_author_wants_deleted_and_may_drop_it_b
         contents.drop(log.messages[-1].id)
 
 
+class Counting(MemoryBlobs):
+    """A store that counts how often blobs are read."""
+
+    reads = 0
+
+    def read(self, blob: str, start: int = 0, size: int | None = None) -> bytes:
+        self.reads += 1
+        return super().read(blob, start, size)
+
+
+def test_a_blob_is_read_once_however_many_messages_name_it() -> None:
+    log, store = Log(ANN), Counting()
+    messages = [log.detached()[0] for _ in range(40)]
+    store.add(BLOB)
+    contents = Contents(store)
+    for message in messages:
+        contents.add(message)
+    for kind in range(40):  # false claims to it
+        contents.add(log.append(GOOD | {"of": f"kind{kind}"}))
+    for message in log.messages[1:]:
+        contents.drop(message.id)
+    assert store.used == len(BLOB)
+    assert store.reads <= 1
+    contents.drop(messages[0].id)
+    assert store.used == 0
+    assert store.reads == 1
+
+
+def sized(log: Log, number: int, size: int) -> Message:
+    """Append a message that names a blob which nobody has."""
+    blob = blob_ref(sha256(f"{log.author.ref} {number}".encode()).digest())
+    return log.append({"type": DETACHED, "of": "post", "size": size, "hash": blob})
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 12), st.integers(0, 39)), max_size=40))
+def test_wanted_contents_of_an_author_stay_within_the_quota(steps: list[tuple[bool, int, int]]) -> None:
+    logs, contents = {True: Log(ANN), False: Log(EVE)}, Contents(MemoryBlobs(), quota=20)
+    live: list[tuple[Message, int]] = []
+    for number, (is_ann, size, chosen) in enumerate(steps):
+        if chosen < 10 and live:
+            contents.drop(live.pop(chosen % len(live))[0].id)
+        message = sized(logs[is_ann], number, size)
+        contents.add(message)
+        live.append((message, size))
+    for log in logs.values():
+        sizes = [(message, size) for message, size in live if message.author == log.author.ref]
+        wanted = [size for message, size in sizes if contents.wants(str(message.content["hash"]))]  # type: ignore[index]
+        assert sum(wanted) <= 20
+        if sum(size for _, size in sizes) <= 20:
+            assert len(wanted) == len(sizes)
+
+
+def test_a_deletion_makes_room_for_the_next_content() -> None:
+    log, contents = Log(ANN), Contents(MemoryBlobs(), quota=20)
+    first, second, third = (sized(log, number, 10) for number in range(3))
+    for message in (first, second, third):
+        contents.add(message)
+    blob = str(third.content["hash"])  # type: ignore[index]
+    assert not contents.wants(blob)
+    contents.add(log.append(request([first.id])))
+    assert contents.wants(blob)
+    assert (third.author, blob) in contents.take_changed()
+
+
+def test_what_was_deleted_is_refused_also_after_a_restart() -> None:
+    log, store, deleted = Log(ANN), MemoryBlobs(), list[str]()
+    message, data = log.detached()
+    store.add(data)
+    contents = Contents(store, on_deletion=deleted.append)
+    log.append(request([message.id]))
+    for each in log.messages:
+        contents.add(each)
+    assert deleted == [message.id]
+    again = Contents(store)
+    for each in log.messages:
+        again.add(each)
+    for id_ in (*deleted, "%", log.messages[-1].id):
+        again.refuse(id_)
+    blob = named(data).blob
+    assert again.refuses(blob)
+    false = Log(EVE).append(GOOD)
+    again.add(false)  # a false claim does not bring it back
+    assert (again.refuses(blob), again.wants(blob)) == (True, False)
+    again.add(log.detached()[0])  # written once more
+    assert (again.refuses(blob), again.wants(blob)) == (False, True)
+
+
 # Between peers
 
 
@@ -387,12 +474,41 @@ def test_contents_that_nobody_has_do_not_keep_others_from_coming() -> None:
     nobody_s = [peers.log.detached(salt=bytes((99 + number,)) * 16)[0] for number in range(20)]
     some = [peers.write(0, salt=bytes((number,)) * 16) for number in range(20)]
     peers.read(*nobody_s, *some)
-    for _ in range(6):  # five wants at a time
+    for _ in range(6):  # few wants at a time
         peers.connect(0, 1)
         peers.settle()
         peers.cut(0, 1)
     assert {peers.states(message)[1] for message in some} == {"p"}
     assert {peers.states(message)[1] for message in nobody_s} == {"l"}
+
+
+def test_a_log_of_contents_that_nobody_has_does_not_delay_another() -> None:
+    peers = Holders(2, Log(ANN))
+    eve = Log(EVE)
+    peers.blobs[1].came([sized(eve, number, 9) for number in range(20_000)])
+    message = peers.write(0)
+    peers.read(message)
+    assert peers.states(message) == ["p", "p"]
+
+
+def test_a_blob_larger_than_its_log_says_is_fetched_only_for_those_who_want_it() -> None:
+    peers = Holders(2, Log(EVE))
+    picture = peers.blobs[0].store.add(bytes(1_000))
+    peers.read(peers.log.append({"type": DETACHED, "of": "post", "size": 9, "hash": picture}))
+    assert peers.blobs[1].store.used == 0
+    peers.blobs[1].want(picture)
+    peers.settle()
+    assert peers.blobs[1].store.used == 1_000
+
+
+def test_a_user_s_want_outlasts_a_claim_to_it() -> None:
+    peers = Holders(1, Log(EVE))
+    picture = blob_ref(sha256(b"picture").digest())
+    peers.blobs[0].want(picture)
+    claim = peers.log.append({"type": DETACHED, "of": "post", "size": 7, "hash": picture})
+    peers.read(claim)
+    peers.read(peers.log.append(request([claim.id])))
+    assert peers.blobs[0].wanted == {picture: -1}
 
 
 def test_a_user_still_gets_a_blob_that_someone_else_asks_to_delete() -> None:

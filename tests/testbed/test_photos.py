@@ -11,12 +11,14 @@ from simulation import Result, scenario, simulate
 from forwarder.wire.lp import open_data
 from forwarder.wire.name import to_uri
 from forwarder.wire.packet import make_interest
+from ssb.application import Event
 from ssb.generate import generate_feed
 from ssb.keys import blob_ref, named_blobs
 from ssb.store.blobs import MemoryBlobs
 from ssb_over_ndn.naming import blob_name, segment_name, split_segment
 from ssb_over_ndn.serving.publisher import Publisher
 from testbed.errors import UserError
+from testbed.layerings.nodes.pictures import Album, PictureReader
 from testbed.layerings.nodes.workload import Feature
 from testbed.layerings.registry import LAYERINGS
 from testbed.scenario import workload
@@ -114,6 +116,48 @@ def test_a_node_may_start_anew(layering: str, node: str) -> None:
         for blob in result.load.pictures_in(m)
     }
     assert {*told} == every
+
+
+class Following:
+    """A follower that reports what it is given."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+
+    def receive(self, packet: bytes, now: int) -> None: ...
+
+    def wake(self, now: int) -> None: ...
+
+    def take_events(self) -> list[Event]:
+        events, self.events = self.events, []
+        return events
+
+    def take_outputs(self) -> list[bytes]:
+        return []
+
+    def ends(self) -> tuple[int, int]:
+        return 0, 0
+
+    def next_deadline(self) -> None: ...
+
+
+def test_a_feed_that_stops_takes_only_its_own_pictures_with_it() -> None:
+    made = workload.load(posting())
+    ann, ben = made.feeds
+    store, follower = MemoryBlobs(), Following()
+    album = Album(made, store, "s1")
+    reader = PictureReader(follower, album, store, Random(1))
+    names = [blob for feed in (ann, ben) for blob in made.pictures_in(feed.messages[0])]
+    follower.events += [Event(1, "delivered", feed.key, 1) for feed in (ann, ben)]
+    reader.wake(1)
+    assert [album.author_of(blob) for blob in names] == [ann.key, ben.key]
+    follower.events.append(Event(2, "stopped", ann.key))
+    reader.wake(2)
+    assert [album.author_of(blob) for blob in names] == [None, ben.key]
+    follower.events.append(Event(3, "stopped", ben.key))
+    reader.wake(3)
+    assert [album.author_of(blob) for blob in names] == [None, None]
+    assert reader.next_deadline() is None
 
 
 def test_readers_share_a_want_across_one_link() -> None:

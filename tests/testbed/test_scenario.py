@@ -201,6 +201,10 @@ BAD = [
     (GOOD + '[ending]\nafter = 1\n[fork]\npublisher = "r1"\nafter = 1', r"ending, fork: choose one"),
     (GOOD + "[ending]\nafter = 1\n[workload]\nfeeds = 2", r"ending: there must be one feed, not 2"),
     (GOOD + '[ending]\nafter = 1\n[workload]\nfeed = "x.jsonl"', r"workload\.feed, ending: choose one"),
+    (
+        GOOD + "[ending]\nafter = 1\n[workload]\nitems = 9\n[workload.pictures]\nevery = 1",
+        r"workload\.pictures, ending: choose one",
+    ),
     (GOOD + "[deletion]\nitems = 3\nafter = 2", r"deletion\.items: 3, but the request follows item 2"),
     (GOOD + "[deletion]\nitems = 3\nafter = 235", r"deletion\.after: 235, but there are only 235 items"),
     (GOOD + "[deletion]\nitems = 3\nafter = 9", r"cannot carry a request to delete contents"),

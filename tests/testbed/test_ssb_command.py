@@ -4,6 +4,7 @@ import json
 import re
 import sqlite3
 from contextlib import closing
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -84,9 +85,28 @@ def test_views_are_made_anew_if_they_are_lost_damaged_or_another_stores(tmp_path
     views = tmp_path / "one" / "views"
     whole = views.read_bytes()
     other = (tmp_path / "two" / "views").read_bytes()
-    for content in (whole, other, b"", whole[:-1], whole[:40] + bytes([whole[40] ^ 1]) + whole[41:]):
+    fields = json.loads(whole[32:])
+    assert [*fields] == ["version", "cursor", "feeds", "stated", "ended", "named", "pubs"]
+    forms: list[object] = [fields | {"version": 2}, 7, None, [], ["version"], {}, {"version": 3}]
+    forms += [{key: value for key, value in fields.items() if key != lost} for lost in fields]
+    forms += [fields | {key: wrong} for key in fields for wrong in (None, 1, "x", [1], [[1]], {"a": 1})]
+    forms += [{k: v for k, v in fields.items() if k not in ("ended", "pubs")} | {"version": 2}]
+    for content in (
+        whole,
+        other,
+        b"",
+        whole[:-1],
+        whole[:40] + bytes([whole[40] ^ 1]) + whole[41:],
+        *(sha256(data).digest() + data for data in (b"", b"x", b"[" * 100_000, b"\xff")),
+    ):
         views.write_bytes(content)
         assert status(tmp_path / "one")["replicated"] == 4
+    for form in forms:
+        data = json.dumps(form).encode()
+        views.write_bytes(sha256(data).digest() + data)
+        account = Account(tmp_path / "one")
+        assert len(account.graph.replicated()) == 4, form
+        account.close()
     views.unlink()
     assert status(tmp_path / "one")["replicated"] == 4
 

@@ -97,10 +97,32 @@ def test_an_author_s_request_is_obeyed_also_after_a_restart(tmp_path: Path) -> N
     asked = Message.create(ANN, message, request([message.id]), 2.0)
     account.feeds.append([asked], 0.0)
     account.close()
+    for _ in range(2):  # the first start deletes the blob, the second finds none
+        again = Account(tmp_path)
+        assert again.contents.state(message.id) is State.DROPPED
+        assert again.blobs.used == 0
+        assert again.contents.refuses(str(message.content["hash"]))  # type: ignore[index]
+        again.close()
+    assert (tmp_path / "deleted").stat().st_mode & 0o777 == 0o600
+    (tmp_path / "deleted").write_bytes(b"%\n\xff" + (tmp_path / "deleted").read_bytes()[:9])  # torn
     again = Account(tmp_path)
     assert again.contents.state(message.id) is State.DROPPED
-    assert again.blobs.used == 0
     again.close()
+
+
+def test_an_ended_feed_s_contents_are_deleted_here_and_the_end_warns(tmp_path: Path) -> None:
+    first = ssb(tmp_path, "publish", "--detached", "Not for ever")
+    said = ssb(tmp_path, "end", "--for-good")
+    assert "detached" in said.splitlines()[-1]
+    assert "only here" in ssb(tmp_path, "delete", first)
+    assert ssb(tmp_path, "log").splitlines()[0].endswith("(the content, a post, is deleted)")
+    assert [*(tmp_path / "blobs" / "sha256").rglob("*/*")] == []
+
+
+def test_the_end_of_a_feed_without_contents_does_not_warn(tmp_path: Path) -> None:
+    first = ssb(tmp_path, "publish", "--detached", "Not for ever")
+    ssb(tmp_path, "delete", first)
+    assert "detached" not in ssb(tmp_path, "end", "--for-good")
 
 
 def test_what_cannot_be_published_leaves_no_blob(tmp_path: Path) -> None:

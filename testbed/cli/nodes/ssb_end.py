@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from ssb.daemon.views import ABOUT
+from ssb.detached import DETACHED
 from ssb.ending import end_content
 from ssb.graph import CONTACT
 from testbed.cli.nodes.ssb import Settings, commands_of
@@ -36,6 +37,8 @@ def end(settings: Settings, successor: Path | None, for_good: bool) -> None:
         raise UserError(f"{successor}: holds the feed that is to end; name another directory")
     with commands_of(settings) as commands:
         feed = _open_feed(commands)
+        options = {"id": feed, "type": DETACHED, "contents": True}
+        states = {entry.get("state") for entry in commands.stream(["createLogStream"], [options])}
         heir = None
         if successor is not None:
             heir = _continue(successor.expanduser(), feed, _statements(commands, feed))
@@ -44,6 +47,8 @@ def end(settings: Settings, successor: Path | None, for_good: bool) -> None:
         click.echo(commands.answer(["publish"], [end_content(feed, heir)])["key"])
     if heir is not None:
         click.echo(heir.ref)
+    if states - {None, "dropped"}:
+        click.echo("from now on, detached contents of this feed can be deleted only on this peer", err=True)
 
 
 def _continue(directory: Path, feed: str, statements: dict[tuple[str, str], dict[str, Any]]) -> Any:

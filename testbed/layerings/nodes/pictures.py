@@ -6,7 +6,7 @@ peers flood their wants (ssb.replication.blobs).
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from random import Random
 
 from base.passive import Outputs
@@ -80,12 +80,19 @@ class Album:
             return []
         return [_of_picture(event, now, "shown", blob, size) for event in self._missing.pop(blob, ())]
 
-    def close(self) -> list[str]:
-        """Return the pictures that are still missing; from now on none is."""
-        missing = list(self._missing)
-        self._missing.clear()
-        self._new.clear()
-        return missing
+    def close(self, feeds: Set[str] | None = None) -> list[str]:
+        """Return the pictures that only messages of these feeds lack; from now on these messages lack none.
+
+        Without an argument, it returns all missing pictures.
+        """
+        closed = []
+        for blob, events in list(self._missing.items()):
+            events[:] = [event for event in events if feeds is not None and event.feed not in feeds]
+            if not events:
+                del self._missing[blob]
+                closed.append(blob)
+        self._new = [blob for blob in self._new if blob in self._missing]
+        return closed
 
 
 def _of_picture(event: Event, time: int, word: str, blob: str, size: int) -> Event:
@@ -152,8 +159,8 @@ class PictureReader(Outputs):
         self._events += self._album.note(events)
         for blob in self._album.take_new():
             self._fetches.want(blob, now)
-        if any(event.event == "stopped" for event in events):
-            for blob in self._album.close():
+        if stopped := {event.feed for event in events if event.event == "stopped"}:
+            for blob in self._album.close(stopped):
                 self._fetches.drop(blob)
         self._fetches.start(now)
         for blob in self._fetches.take_complete():
