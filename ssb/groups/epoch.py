@@ -85,7 +85,7 @@ class Epoch:
     @cached_property
     def added(self) -> frozenset[str]:
         """Feeds that were ever in it, and can read all of it: its author, and those whom these have added."""
-        named = defaultdict(list)
+        named: defaultdict[str, list[str]] = defaultdict(list)
         for author, feeds in self._additions:
             named[author] += feeds
         found, ahead = {self.author}, [self.author]
