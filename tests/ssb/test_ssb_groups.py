@@ -378,6 +378,19 @@ def test_the_members_of_a_strangers_group_are_wanted_after_the_user_has_written_
     assert ben.groups.comembers(lambda feed: False) == everybody
 
 
+def test_a_post_does_not_make_a_peer_compute_all_groups_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    (ann, ben, *_), group = begun(0, 3)
+    for number in range(20):
+        ann.post(group, str(number))
+    calls = []
+    every = Groups.every
+    monkeypatch.setattr(Groups, "every", lambda self: calls.append(self) or every(self))
+    for message in ann.feed:
+        ben.groups.add(message)
+        assert ben.groups.comembers(lambda feed: True) == the_members(ann, group)
+    assert calls.count(ben.groups) == 1
+
+
 def test_of_too_many_fellow_members_those_of_the_users_own_groups_come_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -612,6 +625,10 @@ def test_nobody_reads_but_those_who_were_ever_handed_the_key(steps: Steps, membe
     exchange(everybody)
     for id_, key in posts.items():
         assert {each.ref for each in everybody if each.reads(id_)} == holders[key]
+
+
+def the_members(person: Person, group: str) -> frozenset[str]:
+    return person.groups.get(group).members
 
 
 def the_current(person: Person, group: str) -> bytes:
