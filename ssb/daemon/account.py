@@ -160,8 +160,13 @@ class Account:
         return groups
 
     def comembers(self) -> Set[str]:
-        """The members of the user's groups, whose feeds are replicated, too, unless the user blocks them."""
-        return {feed for feed in self.groups.members() if not self.graph.is_blocked(feed)}
+        """The members of the user's groups, whose feeds are replicated, too, unless the user blocks them.
+
+        See Groups.comembers(): a stranger's groups count once the user has written in them.
+        """
+        me, graph = self.identity.ref, self.graph
+        found = self.groups.comembers(lambda adder: graph.is_following(me, adder))
+        return {feed for feed in found if not graph.is_blocked(feed)}
 
     def _open_own(self, identity: Identity | None) -> tuple[Identity, OwnFeed]:
         """Read the identity; or create or import it, where none has been lost."""

@@ -294,7 +294,7 @@ class LocalPeer(PeerWrapper):
                 self._meet(peer, now)
 
     def _replicates(self, feed: str) -> bool:
-        return feed in self._account.graph.replicated()
+        return feed in self._account.graph.replicated() or feed in self._comembers
 
     def _meet(self, peer: str, now: int) -> None:
         """Call a peer that is in a room if it is followed; call it no more if it is not, or has left."""

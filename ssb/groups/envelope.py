@@ -141,8 +141,11 @@ def open_sealed(
     slots = [sealed[start : start + KEY_BYTES] for start in range(_HEADER, end - KEY_BYTES + 1, KEY_BYTES)]
     # Almost all attempts fail, and a peer makes them for all that is private to others.
     to_read, to_header = _use(context, "read_key"), _use(context, "header_key")
+    to_slot: dict[str, bytes] = {}
     for key in keys:
-        pad = derive(key.secret, context, "slot_key", key.scheme)
+        if key.scheme not in to_slot:
+            to_slot[key.scheme] = _use(context, "slot_key", key.scheme)
+        pad = expand(key.secret, to_slot[key.scheme])
         for slot in slots:
             read_key = expand(_xor(slot, pad), to_read)
             opened = _decrypt(header, expand(read_key, to_header))

@@ -3,7 +3,8 @@
 All of it is computed from sets of messages, so their order does not matter.
 """
 
-from collections.abc import Iterator
+from collections import defaultdict
+from functools import cached_property
 from itertools import chain
 from typing import Any, Final, NamedTuple
 
@@ -47,8 +48,10 @@ class Epoch:
         id, key: see above.
         root: reference of the message that began it.
         author: of that message.
+        first: root of the group's first epoch, as its author says.
         previous: roots of the epochs that it goes on from; empty for the first one of a group.
         messages: those sealed with its key, by their references; `init` is one of them.
+        authors: of these.
     """
 
     def __init__(self, id_: str, init: Private, key: Key) -> None:
@@ -56,38 +59,57 @@ class Epoch:
         self.key = key
         self.root = init.message.id
         self.author = init.message.author
+        self.first = _root(init.content, "epoch") or self.root
         self.previous = frozenset(_previous(init.content, "epoch"))
         self.messages: dict[str, Private] = {self.root: init}
-        self._added: frozenset[str] | None = None
+        self.authors = {self.author}
+        self._additions: list[tuple[str, list[str]]] = []
+        self._exclusions: list[tuple[str, list[str]]] = []
 
     def take(self, private: Private) -> None:
         """Add a message sealed with the epoch's key."""
+        if private.message.id in self.messages:
+            return
+        author, content = private.message.author, private.content
         self.messages[private.message.id] = private
-        self._added = None
+        self.authors.add(author)
+        if not changes_members(content):
+            return
+        if content["type"] == ADD:
+            self._additions.append((author, added_by(content, self.root)))
+        elif _root(content, "members") == self.root:
+            self._exclusions.append((author, _feeds(content.get("excludes"))))
+        for name in ("added", "excluded", "members"):
+            self.__dict__.pop(name, None)
 
-    @property
+    @cached_property
     def added(self) -> frozenset[str]:
         """Feeds that were ever in it, and can read all of it: its author, and those whom these have added."""
-        if self._added is None:
-            found, before = {self.author}, 0
-            steps = [(each.message.author, added_by(each.content, self.root)) for each in self._of(ADD)]
-            while len(found) > before:
-                before = len(found)
-                found.update(chain.from_iterable(feeds for author, feeds in steps if author in found))
-            self._added = frozenset(found)
-        return self._added
+        named: defaultdict[str, list[str]] = defaultdict(list)
+        for author, feeds in self._additions:
+            named[author] += feeds
+        found, ahead = {self.author}, [self.author]
+        while ahead:
+            new = set(named.get(ahead.pop(), ())) - found
+            found |= new
+            ahead += new
+        return frozenset(found)
 
-    @property
+    @cached_property
     def excluded(self) -> frozenset[str]:
         """Feeds that a member has excluded: they read on, but are in no later epoch."""
-        named = [each for each in self._of(EXCLUDE) if _root(each.content, "members") == self.root]
-        by_members = [each.content for each in named if each.message.author in self.added]
-        return frozenset(chain.from_iterable(_feeds(content.get("excludes")) for content in by_members))
+        return frozenset(
+            chain.from_iterable(feeds for author, feeds in self._exclusions if author in self.added)
+        )
 
-    @property
+    @cached_property
     def members(self) -> frozenset[str]:
         """Feeds that were added, and not excluded."""
         return self.added - self.excluded
+
+    def adders(self, feed: str) -> frozenset[str]:
+        """Return the members who have added a feed."""
+        return frozenset(author for author, feeds in self._additions if feed in feeds) & self.added
 
     def heads(self, tangle: str) -> list[str]:
         """Return what a message written now names as its `previous` in the tangle "group" or "members"."""
@@ -99,16 +121,18 @@ class Epoch:
         newest = sorted(heads, key=lambda each: (each.message.timestamp, each.message.id), reverse=True)
         return [each.message.id for each in newest[:_MAX_HEADS]] or [self.root]
 
-    def _of(self, kind: str) -> Iterator[Private]:
-        return (each for each in self.messages.values() if each.content.get("type") == kind)
+
+def changes_members(content: dict[str, Any]) -> bool:
+    """Whether a content may add members to its epoch, or exclude some."""
+    return content.get("type") in (ADD, EXCLUDE)
 
 
 def added_by(content: dict[str, Any], root: str) -> list[str]:
-    """Return the feeds that a content adds to the epoch with this root."""
+    """Return the feeds that a content adds to the epoch with this root; those beyond its slots get no key."""
     recipients = content.get("recps")
     if content.get("root") != root or not isinstance(recipients, list):
         return []
-    return _feeds(recipients[1:])
+    return _feeds(recipients[1 : 1 + MAX_ADDED])
 
 
 def offered_by(content: dict[str, Any]) -> tuple[str, bytes] | None:

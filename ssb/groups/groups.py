@@ -6,13 +6,20 @@ further *epoch*. Its `group/init` names the epochs before, and counts if its aut
 the same messages see the same groups, in whatever order the messages came.
 
 Two members may each begin an epoch, unaware of the other's. Of the epochs that nothing follows, the current
-members are those who are in all. They write in the epoch with just these members, the one with the smallest
-key if there are several; if there is none, the next to write begins it.
-(private-group-spec 2.0.0 with the texts of ssb-tribes 4; ssb-group-exclusion-spec 1.0, section 4.)
+members are those who are in all. They write in the epoch whose key just these members hold, the one with the
+smallest key if there are several; if there is none, the next to write begins it.
+
+The invariant: who is no member of a group was handed no key that a member writes with. It holds against
+removed members, who still have old keys, because their messages can only take members away. What they write
+never undoes that an epoch follows another one. Otherwise a late exclusion of an epoch's author, in the epoch
+before, would bring back all who left since. Nor is a tip ignored because its author was removed: an honest
+member may have begun it before it heard of that.
+(private-group-spec 2.0.0 with the texts of ssb-tribes 4; ssb-group-exclusion-spec, section 4.)
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import reduce
+from itertools import islice
 from typing import Final, NamedTuple
 
 from ssb.groups.direct import own_key, shared_keys
@@ -27,11 +34,20 @@ from ssb.groups.envelope import (
     read_body,
     sealed_bytes,
 )
-from ssb.groups.epoch import INIT, Epoch, Private, offered_by
+from ssb.groups.epoch import INIT, Epoch, Private, changes_members, offered_by
 from ssb.keys import Identity, InvalidRef
 from ssb.message import Message
 
 _IN_FIRST_SLOT: Final = 1
+
+MOST_OFFERS: Final = 100
+"""Epochs whose keys one feed can hand to another: each key is tried on each message of box2."""
+
+MOST_OUTSIDE: Final = 20_000
+"""Messages kept for a key that may still come, the newest."""
+
+MOST_COMEMBERS: Final = 500
+"""Feeds that are replicated because they are in a group with the user."""
 
 
 class GroupError(ValueError):
@@ -56,13 +72,22 @@ class Group(NamedTuple):
     @property
     def current(self) -> Epoch | None:
         """The epoch to write in; None if the feed is no member, or has to begin an epoch first."""
-        agreed = [each for each in self.tips if each.members == self.members]
+        agreed = [each for each in self.tips if each.added == self.members]
         return min(agreed, key=lambda each: each.key.secret, default=None)
 
     @property
     def readers(self) -> frozenset[str]:
-        """Feeds that can read what is written now: members, and excluded ones who still have the key."""
-        return frozenset() if self.current is None else self.current.added
+        """Feeds that hold the current key; those of all tips until an epoch is begun behind them."""
+        held = self.tips if self.current is None else (self.current,)
+        return frozenset().union(*(each.added for each in held))
+
+
+class _Company(NamedTuple):
+    """Why a feed is in a group, and with whom."""
+
+    has_written: bool
+    adders: frozenset[str]
+    members: list[str]
 
 
 class Groups:
@@ -83,7 +108,8 @@ class Groups:
         self._epoch_of: dict[str, Epoch] = {}  # by message
         self._offers: dict[str, set[bytes]] = {}  # keys of epochs whose first message is not here
         self._numbers: dict[str, int] = {}  # order of receipt
-        self._members: frozenset[str] | None = None
+        self._offered: dict[str, set[str]] = {}  # epochs that a feed has offered, by the feed
+        self._companies: list[_Company] | None = None
 
     def add(self, message: Message) -> list[Private]:
         """Add a message; return those that are opened now, earlier ones among them."""
@@ -111,16 +137,21 @@ class Groups:
 
     def every(self) -> list[Group]:
         """Return all groups, in order of their ids."""
-        rest, found = dict(self._epochs), []
         links = {root: self._before(epoch) for root, epoch in self._epochs.items()}
-        while rest:
-            linked, grown = {min(rest)}, True
-            while grown:
-                size = len(linked)
-                linked |= {root for root, before in links.items() if before & linked}
-                linked |= {each for root in linked for each in links[root]}
-                grown = len(linked) > size
-            found.append(self._group([rest.pop(root) for root in sorted(linked)], links))
+        beside: dict[str, set[str]] = {root: set(before) for root, before in links.items()}
+        for root, before in links.items():
+            for each in before:
+                beside[each].add(root)
+        found, rest = [], dict(self._epochs)
+        for start in self._epochs:
+            linked, ahead = [], [start] if start in rest else []
+            while ahead:
+                epoch = rest.pop(ahead.pop(), None)
+                if epoch is not None:
+                    linked.append(epoch)
+                    ahead += beside[epoch.root]
+            if linked:
+                found.append(self._group(sorted(linked, key=lambda each: each.root), links))
         return sorted(found, key=lambda group: group.id)
 
     def get(self, id_: str) -> Group:
@@ -130,11 +161,29 @@ class Groups:
                 return group
         raise GroupError(f"{id_}: no such group here, or no key for it has come yet")
 
-    def members(self) -> frozenset[str]:
-        """Return the members of all groups."""
-        if self._members is None:
-            self._members = frozenset().union(*(group.members for group in self.every()))
-        return self._members
+    def comembers(self, trusts: Callable[[str], bool]) -> set[str]:
+        """Return the members of the groups that the feed is in by its own will, at most MOST_COMEMBERS.
+
+        It has written there, or a feed that it `trusts` has added it. If there are too many, the groups in
+        which it has written come first, and small ones before large ones.
+        """
+        if self._companies is None:
+            me = self.identity.ref
+            found = [
+                _Company(
+                    any(me in epoch.authors for epoch in group.epochs),
+                    frozenset().union(*(epoch.adders(me) for epoch in group.epochs)),
+                    sorted(group.members),
+                )
+                for group in self.every()
+            ]
+            found.sort(key=lambda each: (not each.has_written, len(each.members), each.members))
+            self._companies = found
+        feeds: dict[str, None] = {}
+        for company in self._companies:
+            if company.has_written or any(map(trusts, company.adders)):
+                feeds |= dict.fromkeys(company.members)
+        return set(islice(feeds, MOST_COMEMBERS))
 
     def messages(self, group: Group) -> list[Private]:
         """Return the messages of a group in order of receipt."""
@@ -147,6 +196,8 @@ class Groups:
         if private is not None:
             return [self._put(private)]
         self._outside[message.id] = message
+        if len(self._outside) > MOST_OUTSIDE:
+            del self._outside[next(iter(self._outside))]
         private = _read(message, _unsealed(message, self._keys_with(message.author)))
         if private is None:
             return []
@@ -174,10 +225,17 @@ class Groups:
             private = unread.pop(0)
             opened.append(private)
             offer = offered_by(private.content)
-            if offer is not None and offer[0] not in self._epochs:
+            if offer is not None and self._takes(private.message.author, offer[0]):
                 self._offers.setdefault(offer[0], set()).add(offer[1])
                 roots.append(offer[0])
         return opened
+
+    def _takes(self, author: str, root: str) -> bool:
+        """Whether the key of an epoch is taken from a feed: each further key costs time with each message."""
+        offered = self._offered.setdefault(author, set())
+        if len(offered) < MOST_OFFERS or author == self.identity.ref:
+            offered.add(root)
+        return root in offered and root not in self._epochs
 
     def _begin(self, root: str) -> list[Private]:
         """Begin an epoch, if its first message and a key that opens it are here; return what it opens."""
@@ -196,7 +254,7 @@ class Groups:
             for each in others[0].messages.values() if others else ():
                 epoch.take(each)
             others.append(epoch)
-            self._members = None
+            self._companies = None
             tried = [(other, _unsealed(other, [key], _IN_FIRST_SLOT)) for other in self._outside.values()]
             inside = [private for pair in tried if (private := _read(*pair)) is not None]
             new = [private for private in inside if private.message.id not in self._direct]
@@ -211,15 +269,21 @@ class Groups:
         for epoch in self._keys[private.key]:
             epoch.take(private)
         self._epoch_of[id_] = self._keys[private.key][0]
-        self._members = None
+        if changes_members(private.content) or private.message.author == self.identity.ref:
+            self._companies = None
         self._outside.pop(id_, None)
         self._direct.pop(id_, None)
         return private
 
     def _before(self, epoch: Epoch) -> frozenset[str]:
-        """Return the known epochs that an epoch goes on from; none unless its author was in all of them."""
+        """Return the known epochs that an epoch goes on from.
+
+        There are none unless its author was ever in all of them, and all are of one group.
+        """
         known = epoch.previous & self._epochs.keys()
-        return known if all(epoch.author in self._epochs[root].added for root in known) else frozenset()
+        before = [self._epochs[root] for root in known]
+        counts = all(epoch.author in each.added and epoch.first == each.first for each in before)
+        return known if counts else frozenset()
 
     def _group(self, epochs: list[Epoch], links: dict[str, frozenset[str]]) -> Group:
         followed = frozenset().union(*(links[epoch.root] for epoch in epochs))

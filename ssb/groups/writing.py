@@ -46,20 +46,14 @@ class Writer:
 
         `text` is shown to them and to the group. Raises GroupError and InvalidRef.
         """
-        epoch = self._current(self._groups.get(id_))
-        feeds = [*dict.fromkeys(feeds)]
-        for feed in feeds:
-            if feed in epoch.excluded:
-                raise GroupError(
-                    f"{feed} was excluded, and its key still opens the group: remove it once more"
-                )
-        new = [feed for feed in feeds if feed not in epoch.members]
+        epoch = self._current(id_)
+        new = [feed for feed in dict.fromkeys(feeds) if feed not in epoch.members]
         self._groups.keys_of(new)  # raises before the first is added
         self._hand_out(epoch, new, text)
 
     def post(self, id_: str, content: Mapping[str, Any]) -> Message:
         """Write a content to the members of a group; raise GroupError."""
-        epoch = self._current(self._groups.get(id_))
+        epoch = self._current(id_)
         tangles = {"group": {"root": epoch.root, "previous": epoch.heads("group")}}
         return self._put({**content, "recps": [epoch.id], "tangles": tangles}, [epoch.key])
 
@@ -68,36 +62,41 @@ class Writer:
 
         They can read what was written before. Raises GroupError.
         """
-        group = self._groups.get(id_)
-        epoch = self._current(group)
+        group = self._member_of(id_)
         if self._me in feeds:
             raise GroupError("nobody can exclude itself: another member has to")
         for feed in feeds:
-            if feed not in epoch.added:
+            if feed not in group.readers:
                 raise GroupError(f"{feed} is not in the group")
-        excludes = sorted(set(feeds) - epoch.excluded)
-        if excludes:
-            tangles = {
-                name: {"root": epoch.root, "previous": epoch.heads(name)} for name in ("group", "members")
-            }
-            content = {"type": EXCLUDE, "excludes": excludes, "recps": [epoch.id], "tangles": tangles}
-            self._put(content, [epoch.key])
+        for epoch in group.tips:
+            excludes = sorted(epoch.members & set(feeds))
+            if excludes:
+                tangles = {
+                    name: {"root": epoch.root, "previous": epoch.heads(name)} for name in ("group", "members")
+                }
+                content = {"type": EXCLUDE, "excludes": excludes, "recps": [epoch.id], "tangles": tangles}
+                self._put(content, [epoch.key])
         return self._go_on(group, group.members - set(feeds)).id
 
-    def _current(self, group: Group) -> Epoch:
-        """Return the epoch to write in; begin it, if members began several that exclude each other's."""
+    def _member_of(self, id_: str) -> Group:
+        group = self._groups.get(id_)
         if not group.members:
             raise GroupError(f"{group.id}: you are no member")
+        return group
+
+    def _current(self, id_: str) -> Epoch:
+        """Return the epoch to write in; begin it, if no key is held by just the members."""
+        group = self._member_of(id_)
         return group.current or self._go_on(group, group.members)
 
     def _go_on(self, group: Group, members: Collection[str]) -> Epoch:
         """Begin an epoch behind all tips of a group."""
-        first = min(group.epochs, key=lambda each: (each.id != group.id, each.root))
+        first = group.tips[0].first
         tips = sorted(each.root for each in group.tips)
         heads = sorted({head for each in group.tips for head in each.heads("group")})
         tangles = {
-            "group": {"root": first.root, "previous": heads},
-            "epoch": {"root": first.root, "previous": tips},
+            "group": {"root": first, "previous": heads},
+            "epoch": {"root": first, "previous": tips},
             "members": _NO_TANGLE,
         }
         recipients = [group.id, self._me]

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from mutants.groups import MUTANTS
 from mutants.patches import mutated
 
+from ssb.groups import groups as groups_module
 from ssb.groups.envelope import GROUP, Key, box, context_of
-from ssb.groups.groups import Group, GroupError, Groups
+from ssb.groups.groups import MOST_OFFERS, Group, GroupError, Groups
 from ssb.groups.writing import Writer
 from ssb.keys import Identity, encode_base64
 from ssb.message import Message
@@ -280,6 +281,235 @@ def test_thirty_nine_are_added_by_several_messages_and_one_is_left_out() -> None
     assert [each.reads(text) for each in everybody] == [each is not others[7] for each in everybody]
 
 
+def epoch_content(first: str, previous: Sequence[str]) -> dict[str, Any]:
+    tangles = {
+        "group": {"root": first, "previous": [*previous]},
+        "epoch": {"root": first, "previous": [*previous]},
+    }
+    return {"type": "group/init", "version": "v2", "tangles": tangles}
+
+
+def forge(eve: Person, first: str, previous: Sequence[str], secret: bytes, feeds: Sequence[str]) -> None:
+    """Begin an epoch behind any, with any key, for any feeds; its author excludes herself there."""
+    key = Key(secret, GROUP)
+    init = eve.write(epoch_content(first, previous), [key])
+    eve.groups.add(init)
+    eve.groups.learn(init.id, secret)
+    addition = {"type": "group/add-member", "groupKey": encode_base64(secret), "root": init.id}
+    eve.write({**addition, "recps": ["%x", *feeds]}, [key, *eve.groups.keys_of(feeds)])
+    exclude(eve, init.id, key, [eve.ref])
+
+
+def exclude(eve: Person, root: str, key: Key, feeds: Sequence[str]) -> None:
+    tangles = {"members": {"root": root, "previous": [root]}}
+    eve.write({"type": "group/exclude-member", "excludes": [*feeds], "tangles": tangles}, [key])
+
+
+def test_a_removed_member_does_not_take_the_group_over() -> None:
+    """Her epoch goes on from an old one, and has the members of the group and the smallest key."""
+    ann, ben, eve = everybody = people(3)
+    group = ann.writer.create()
+    ann.writer.add(group, [ben.ref, eve.ref])
+    exchange(everybody)
+    root = the_group(eve).epochs[0].root
+    ann.writer.remove(group, [eve.ref])
+    exchange(everybody)
+    forge(eve, root, [root], bytes(32), [each.ref for each in everybody])
+    exchange(everybody)
+    assert the_group(ann).members == the_group(ben).members == {ann.ref, ben.ref}
+    text = ann.post(group, "without Eve")
+    exchange(everybody)
+    assert [each.reads(text) for each in everybody] == [True, True, False]
+
+
+def test_a_late_exclusion_in_an_old_epoch_does_not_bring_back_who_left_since() -> None:
+    """Eve, removed from the second epoch, excludes in the first one the author of the second."""
+    ann, ben, cleo, eve = everybody = people(4)
+    group = ann.writer.create()
+    ann.writer.add(group, [each.ref for each in everybody[1:]])
+    exchange(everybody)
+    [first] = the_group(eve).epochs
+    ben.writer.remove(group, [cleo.ref])
+    exchange(everybody)
+    ann.writer.remove(group, [eve.ref])
+    exchange(everybody)
+    exclude(eve, first.root, first.key, [ben.ref])
+    exchange(everybody)
+    text = ann.post(group, "without Eve")
+    exchange(everybody)
+    assert [each.reads(text) for each in everybody] == [True, True, False, False]
+
+
+def test_a_member_of_two_groups_does_not_make_them_one() -> None:
+    ann, ben, eve = everybody = people(3)
+    groups = [ann.writer.create(), ann.writer.create()]
+    ann.writer.add(groups[0], [ben.ref, eve.ref])
+    ann.writer.add(groups[1], [eve.ref])
+    exchange(everybody)
+    roots = [ann.groups.get(each).epochs[0].root for each in groups]
+    forge(eve, roots[0], roots, bytes(32), [ann.ref, ben.ref])
+    exchange(everybody)
+    assert ann.groups.get(groups[0]).members == {ann.ref, ben.ref, eve.ref}
+    assert ann.groups.get(groups[1]).members == {ann.ref, eve.ref}
+
+
+def test_a_message_adds_no_more_feeds_than_it_has_slots() -> None:
+    ann, ben = people(2)
+    group = ann.writer.create()
+    [epoch] = the_group(ann).epochs
+    addition = {"type": "group/add-member", "groupKey": encode_base64(epoch.key.secret), "root": epoch.root}
+    feeds = [ben.ref, *(each.ref for each in PEOPLE[2:])]
+    ann.write({**addition, "recps": [group, *feeds]}, [epoch.key, *ann.groups.keys_of([ben.ref])])
+    ben.hear(ann)
+    assert ben.groups.get(group).members == {ann.ref, *feeds[:15]}
+
+
+def test_the_members_of_a_strangers_group_are_wanted_after_the_user_has_written_there() -> None:
+    ann, ben, cleo = people(3)
+    group = ann.writer.create()
+    ann.writer.add(group, [ben.ref, cleo.ref])
+    ben.hear(ann)
+    everybody = {ann.ref, ben.ref, cleo.ref}
+    assert ben.groups.comembers(lambda feed: False) == set()
+    assert ben.groups.comembers(lambda feed: feed == cleo.ref) == set()
+    assert ben.groups.comembers(lambda feed: feed == ann.ref) == everybody
+    assert ann.groups.comembers(lambda feed: False) == everybody
+    ben.post(group, "hello")
+    assert ben.groups.comembers(lambda feed: False) == everybody
+
+
+def test_a_post_does_not_make_a_peer_compute_all_groups_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    (ann, ben, *_), group = begun(0, 3)
+    for number in range(20):
+        ann.post(group, str(number))
+    calls = []
+    every = Groups.every
+    monkeypatch.setattr(Groups, "every", lambda self: calls.append(self) or every(self))
+    for message in ann.feed:
+        ben.groups.add(message)
+        assert ben.groups.comembers(lambda feed: True) == the_members(ann, group)
+    assert calls.count(ben.groups) == 1
+
+
+def test_of_too_many_fellow_members_those_of_the_users_own_groups_come_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(groups_module, "MOST_COMEMBERS", 5)
+    ann, ben = people(2)
+    own = ben.writer.create()
+    ben.writer.add(own, [DAN.ref])
+    ann.writer.add(ann.writer.create(), [ben.ref, *(each.ref for each in PEOPLE[4:14])])
+    ben.hear(ann)
+    found = ben.groups.comembers(lambda feed: True)
+    assert len(found) == 5
+    assert {ben.ref, DAN.ref} < found
+
+
+def test_one_feed_offers_a_limited_number_of_epochs() -> None:
+    """Each key is tried on each message. Other feeds' offers still count."""
+    ann, ben, cleo = everybody = people(3)
+    begun_ones = [ann.writer.create() for _ in range(MOST_OFFERS + 3)]
+    for each in begun_ones:
+        ann.writer.add(each, [ben.ref])
+    group = cleo.writer.create()
+    cleo.writer.add(group, [ben.ref])
+    exchange(everybody)
+    assert {each.id for each in ben.groups.every()} == {group, *begun_ones[:MOST_OFFERS]}
+    assert len(ann.groups.every()) == len(begun_ones)
+    text = ann.post(begun_ones[0], "goes on")
+    exchange(everybody)
+    assert ben.reads(text)
+
+
+def test_a_limited_number_of_messages_waits_for_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(groups_module, "MOST_OUTSIDE", 3)
+    ann, ben = people(2)
+    group = ann.writer.create()
+    texts = [ann.post(group, "x") for _ in range(5)]
+    for message in ann.feed:
+        ben.groups.add(message)
+    key = the_group(ann).epochs[0].key.secret
+    ben.groups.add(ann.feed[0])
+    ben.groups.learn(ann.feed[0].id, key)
+    assert ben.groups.every() == []  # its first message waits no more
+    assert not any(ben.reads(each) for each in texts)
+    late = Groups(ben.identity)
+    late.learn(ann.feed[0].id, key)
+    for message in ann.feed:
+        late.add(message)
+    assert all(late.opened(each) for each in texts)
+
+
+HOSTILE = st.lists(
+    st.tuples(
+        st.sampled_from(["post", "remove", "forge", "forge", "exclude", "exclude", "add"]),
+        st.integers(0, 1 << 32),
+    ),
+    max_size=14,
+)
+
+
+@settings(deadline=None, max_examples=60)
+@given(HOSTILE, st.integers(0, 1 << 32))
+def test_who_was_removed_reads_nothing_that_is_written_after(steps: list[tuple[str, int]], seed: int) -> None:
+    """All hear each message at once. Those removed forge epochs behind any that they know, with small keys.
+
+    They exclude anybody in any epoch whose key they have, and hand its key to anybody. The model: a set.
+    """
+    everybody, group = begun(seed, 4)
+    first = the_group(everybody[0]).epochs[0].root
+    out: set[str] = set()
+    for number, (what, choice) in enumerate(steps):
+        random = Random(choice)
+        honest = [each for each in everybody if each.ref not in out]
+        hostile = [each for each in everybody if each.ref in out]
+        feeds = [each.ref for each in random.sample(everybody, random.randint(1, 4))]
+        if what in ("post", "remove") or not hostile:
+            person = random.choice(honest)
+            try:
+                if what == "remove":
+                    friend = random.choice(honest)
+                    person.writer.remove(group, [friend.ref])
+                    out.add(friend.ref)
+                else:
+                    text = person.post(group, "x")
+                    readers = person.groups.get(group).readers
+                    exchange(everybody)
+                    assert {each.ref for each in everybody if each.reads(text)} == readers
+                    assert not readers & out
+            except GroupError:
+                pass
+        else:
+            eve = random.choice(hostile)
+            known = [epoch for each in eve.groups.every() for epoch in each.epochs]
+            epoch = random.choice(known)
+            if what == "forge":
+                behind = random.sample(known, random.randint(1, min(2, len(known))))
+                secret = number.to_bytes(32, "big")
+                forge(eve, first, [each.root for each in behind], secret, feeds)
+            elif what == "exclude":
+                exclude(eve, epoch.root, epoch.key, feeds)
+            else:
+                content = {
+                    "type": "group/add-member",
+                    "groupKey": encode_base64(epoch.key.secret),
+                    "root": epoch.root,
+                    "recps": [epoch.id, *feeds],
+                }
+                eve.write(content, [epoch.key, *eve.groups.keys_of(feeds)])
+        exchange(everybody)
+    every = [message for person in everybody for message in person.feed]
+    for person in everybody:
+        Random(seed).shuffle(every)
+        groups = Groups(person.identity)
+        for message in every:
+            groups.add(message)
+        assert groups.get(group) is not None
+        if person.ref not in out:  # who forges knows the key of an epoch to which it has not added itself
+            view = [(each.id, each.members, each.readers) for each in groups.every()]
+            assert view == [(each.id, each.members, each.readers) for each in person.groups.every()]
+
+
 KINDS = ["post", "post", "add", "remove", "hear", "hear", "hear"]
 STEPS = st.lists(
     st.tuples(st.sampled_from(KINDS), st.integers(0, 3), st.integers(0, 3), st.integers(1, 6)), max_size=25
@@ -397,6 +627,10 @@ def test_nobody_reads_but_those_who_were_ever_handed_the_key(steps: Steps, membe
         assert {each.ref for each in everybody if each.reads(id_)} == holders[key]
 
 
+def the_members(person: Person, group: str) -> frozenset[str]:
+    return person.groups.get(group).members
+
+
 def the_current(person: Person, group: str) -> bytes:
     epoch = person.groups.get(group).current
     assert epoch is not None
@@ -492,6 +726,11 @@ CAUGHT_BY = {
     "the largest key counts": partial(
         test_the_same_exclusion_by_two_ends_in_the_epoch_with_the_smallest_key, seed=0
     ),
+    "an epoch with a removed reader is written in": test_a_removed_member_does_not_take_the_group_over,
+    "an epoch follows none whose later members exclude its author": (
+        test_a_late_exclusion_in_an_old_epoch_does_not_bring_back_who_left_since
+    ),
+    "an epoch joins two groups": test_a_member_of_two_groups_does_not_make_them_one,
     "what came before a key is not opened with it": test_a_group_is_read_by_its_members_from_its_beginning,
     "an envelope opens behind any message": test_one_that_was_moved_opens_for_nobody,
 }

@@ -2,6 +2,7 @@
 
 import errno
 import os
+from base64 import b64encode
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -308,6 +309,36 @@ def readable(directory: Path) -> list[Path]:
         if path.stat().st_mode & 0o077:
             found += readable(path) if path.is_dir() else [path] * bool(path.stat().st_size)
     return found
+
+
+def test_a_group_brings_no_feeds_of_strangers_by_the_hundred(tmp_path: Path) -> None:
+    """Ann follows Mal, who names feeds beyond the slots. Bob does not, and wrote nothing there."""
+    with LocalPeers(tmp_path, [("ann", "mal"), ("ann", "bob")]) as world:
+        world.follow("ann", "mal")
+        world.follow("bob", "ann")
+        for one, other in (("ann", "mal"), ("bob", "ann")):
+            world.connect(one, other)
+        group = world.do("mal", "groups", "create")
+        [epoch] = world.accounts["mal"].groups.get(group).epochs
+        world.do("mal", "groups", "add", arguments=[group, [world.id("ann"), world.id("bob")], ""])
+        for first in range(3):
+            named = [f"@{b64encode(bytes([first, each]) + bytes(30)).decode()}.ed25519" for each in range(90)]
+            content = {
+                "type": "group/add-member",
+                "root": epoch.root,
+                "groupKey": b64encode(epoch.key.secret).decode(),
+                "recps": [epoch.id, *named],
+            }
+            world.peers["mal"].publish_sealed(content, world.network.now, [epoch.key])
+            world.network.settle("mal")
+        world.run(20)
+        assert len(world.accounts["ann"].groups.get(group).members) == 3 + 3 * 15
+        assert world.do("ann", "status")["replicated"] == 3 + 3 * 15
+        assert len(world.accounts["bob"].groups.get(group).members) == 3 + 3 * 15
+        assert world.do("bob", "status")["replicated"] == 3
+        replicates = world.peers["ann"].visits._replicates
+        assert replicates(named[0])
+        assert not replicates(named[20])
 
 
 def test_members_of_a_group_replicate_each_other_as_long_as_they_are_members(tmp_path: Path) -> None:

@@ -309,6 +309,23 @@ def test_a_feed_ends_and_goes_on_in_another_directory(tmp_path: Path) -> None:
     assert status(new)["ended"] == {heir: None}
 
 
+def test_a_successor_is_in_the_groups_of_the_feed_that_ended(tmp_path: Path) -> None:
+    """The group has no other member: nobody else could add the successor."""
+    old, new = tmp_path / "old", tmp_path / "new"
+    group = ssb(old, "group", "create").strip()
+    text = ssb(old, "group", "post", group, "read on").strip()
+    heir = ssb(old, "end", "--successor", str(new)).split()[1]
+    assert set(json.loads(ssb(old, "group", "list", "--json"))["members"]) == {status(old)["id"], heir}
+    with closing(Account(old)) as account:
+        feed = [stored.message for stored in account.messages(None, None, None)]
+    with closing(Account(new)) as account:
+        for message in feed:
+            account.groups.add(message)
+        assert account.groups.get(group).members == {status(old)["id"], heir}
+        assert account.groups.opened(text) is not None
+        assert account.comembers() == {status(old)["id"], heir}
+
+
 @pytest.mark.parametrize(
     ("words", "reason"),
     [

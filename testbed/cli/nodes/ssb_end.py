@@ -27,7 +27,8 @@ def end(settings: Settings, successor: Path | None, for_good: bool) -> None:
     """Write the last message of this feed. Nothing can be published after it, ever.
 
     A successor's key signs the message, too: peers that replicate this feed replicate the successor from
-    then on. The successor's feed repeats whom this feed follows and blocks, and the names that it has given.
+    then on. The successor's feed repeats whom this feed follows and blocks, and the names that it has given,
+    and this feed adds it to its private groups.
     Prints the message's id, and the successor. Keep this peer running until others have the message.
     """
     exclude("successor", "for_good")
@@ -44,6 +45,9 @@ def end(settings: Settings, successor: Path | None, for_good: bool) -> None:
             heir = _continue(successor.expanduser(), feed, _statements(commands, feed))
             # Stock peers do not know this type: they find the successor as a feed that this one follows.
             commands.answer(["publish"], [{"type": CONTACT, "contact": heir.ref, "following": True}])
+            for group in commands.answer(["groups", "list"], []):
+                if group["isMember"]:
+                    commands.answer(["groups", "add"], [group["id"], [heir.ref], ""])
         click.echo(commands.answer(["publish"], [end_content(feed, heir)])["key"])
     if heir is not None:
         click.echo(heir.ref)

@@ -99,6 +99,6 @@ def list_(settings: Settings, as_json: bool) -> None:
         for feed in one["members"]:
             click.echo(f"  member     {label(feed, one['names'])}")
         for feed in sorted({*one["readers"]} - {*one["members"]}):
-            click.echo(f"  still reads {label(feed, one['names'])}: removed by a peer that keeps the key")
+            click.echo(f"  still reads {label(feed, one['names'])}: removed, until somebody writes here")
         for epoch in one["epochs"][1:]:
             click.echo(f"  also named {epoch}")
