@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from ssb.replication.blobs import BlobSource
 from ssb.replication.history import HistoryFetch, HistorySource
-from ssb.transport.calls import Calls
+from ssb.transport.calls import CallEvent, Calls
 from ssb.transport.secure_stream import Channel
 
 
@@ -36,6 +36,9 @@ class Connection:
         pings: the remote's calls of `gossip.ping`.
         useful: number of new messages received.
         is_apart: only the protocols of rooms are for it; None while that is not known.
+        held: events of the remote's calls that wait for `is_apart`, by call, and the times of their arrival,
+            ms since 1970.
+        held_bytes: about the size of these.
         room: the room that carries it as a tunnel; "" if there is none.
     """
 
@@ -62,6 +65,8 @@ class Connection:
     pings: set[int] = field(default_factory=set)
     useful: int = 0
     is_apart: bool | None = False
+    held: dict[int, list[tuple[CallEvent, float]]] = field(default_factory=dict)
+    held_bytes: int = 0
     room: str = ""
 
     @property

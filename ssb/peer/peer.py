@@ -131,6 +131,10 @@ class Peer:
     def want_all(self, feeds: Collection[str], now: int) -> None:
         """Replicate feeds from now on."""
         self.protocol.want_all(feeds, now)
+        for connection in self.connections.values():
+            if connection.is_apart and connection.remote in feeds:
+                self.services.join(connection, now)
+                self.connections.changed(connection)
         self._fetch(feeds, now)
 
     def unwant(self, feed: str, now: int) -> None:
