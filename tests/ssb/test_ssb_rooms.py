@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from local_peers import LocalPeers
 from test_ssb_import import ssb
 
+from base.endpoint import Received, StreamEvent
 from ssb.canonical import stringify
 from ssb.daemon.commands import CommandError
 from ssb.keys import Identity
@@ -22,6 +23,7 @@ from ssb.rooms.alias import InvalidAlias, check, parse_uri, sign
 from ssb.rooms.line import Line
 from ssb.rooms.room import ATTENDANTS, CONNECT, METADATA, Room
 from ssb.rooms.visits import CAME, Visits
+from ssb.store.feeds import StoreError
 from ssb.transport.address import PeerAddress
 from ssb.transport.calls import Answered, Called, Calls, Finished
 from testbed.errors import UserError
@@ -369,3 +371,25 @@ def test_a_room_and_a_visitor_that_follow_each_other_replicate_at_once(
         world.say("ann", text="live")
         world.run(2)
         assert world.tip("pub", "ann") == 2
+
+
+def test_a_failure_on_one_tunnel_loses_nothing_of_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with meeting(tmp_path, names="ann") as world:
+        peer, now = world.peers["ann"], world.network.now
+        came: list[StreamEvent] = []
+
+        def full_disk(event: StreamEvent, now: int) -> None:
+            came.append(event)
+            if len(came) == 1:
+                raise StoreError("disk full")
+
+        events = [Received(1 << 33, b"a"), Received(1 << 34, b"b")]
+        monkeypatch.setattr(peer, "on_stream", full_disk)
+        monkeypatch.setattr(peer.visits, "_events", events.copy())
+        with pytest.raises(StoreError):
+            peer.wake(now)
+        assert peer.next_deadline() == 0
+        peer.wake(now)
+        assert came == events
