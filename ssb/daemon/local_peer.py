@@ -346,7 +346,7 @@ class LocalPeer(PeerWrapper):
         for (host, port, pub), _ in self._account.pubs()[:MOST_PUBS]:
             is_called = self._calls_loopback or not is_loopback(host)
             if is_called and not self._access.is_named(pub):
-                self.peer.add(pub, (host, port), now)
+                self.peer.add(pub, (host, port), now, is_hearsay=True)
 
     def _now_ms(self, now: int) -> float:
         return self.epoch_ms + now // 1_000_000

@@ -250,6 +250,10 @@ class Connections(Mapping[int, Connection]):
             self._turn_away(connection, reason)
         return not reason
 
+    def has(self, remote: str) -> bool:
+        """Whether there is a connection with a peer that serves the purpose of a call."""
+        return any(each.remote == remote and self._is_ours(each) for each in self.values())
+
     def _is_ours(self, connection: Connection) -> bool:
         """Whether a connection serves the purpose of a call by this peer."""
         return self._replication.is_mutual or connection.called is not None
@@ -268,11 +272,12 @@ class Connections(Mapping[int, Connection]):
 
     # Ending
 
-    def remove_peer(self, remote: str, now: int) -> None:
+    def remove_peer(self, remote: str, now: int, *, tunnels_only: bool = False) -> None:
         """Stop calling a peer, and close the connections that serve the purpose of a call."""
         self.scheduler.remove(remote)
         for connection in list(self._connections.values()):
-            if connection.remote == remote and self._is_ours(connection):
+            is_meant = connection.room or not tunnels_only
+            if connection.remote == remote and self._is_ours(connection) and is_meant:
                 self.close(connection, now)
 
     @contextmanager

@@ -393,3 +393,27 @@ def test_a_failure_on_one_tunnel_loses_nothing_of_others(
         assert peer.next_deadline() == 0
         peer.wake(now)
         assert came == events
+
+
+@pytest.mark.parametrize("caller", ["ann", "ben"])
+def test_a_connection_without_a_room_stays_when_both_come_to_a_room_and_leave(
+    tmp_path: Path, caller: str
+) -> None:
+    links = [("room", "ann"), ("room", "ben"), ("ann", "ben")]
+    with LocalPeers(tmp_path, links, rooms={"room": True}) as world:
+        befriend(world, "ann", "ben")
+        world.connect(caller, "ben" if caller == "ann" else "ann")
+        world.run(3)
+
+        def ways(name: str) -> list[tuple[str, bool]]:
+            rows = world.do(name, "status")["connections"]
+            return [(row["room"], row["seconds"] >= 3) for row in rows if row["peer"] != world.id("room")]
+
+        for name in ("ann", "ben"):
+            world.connect(name, "room")
+            world.run(3)
+            assert ways("ann") == ways("ben") == [("", True)]
+        world.peers["ben"].peer.remove(world.id("room"), world.network.now)
+        world.network.settle("ben")
+        world.run(3)
+        assert ways("ann") == ways("ben") == [("", True)]
