@@ -4,8 +4,10 @@ from dataclasses import dataclass, field
 
 from ssb.replication.blobs import BlobSource
 from ssb.replication.history import HistoryFetch, HistorySource
-from ssb.transport.calls import CallEvent, Calls
+from ssb.transport.calls import Answered, CallEvent, Calls
 from ssb.transport.secure_stream import Channel
+
+_EVENT = 200  # about the bytes of an event without its content
 
 
 @dataclass
@@ -78,6 +80,12 @@ class Connection:
     def is_served(self) -> bool:
         """Whether it gets all services: it is no guest's, and not for the protocols of rooms alone."""
         return self.is_apart is False and not self.is_guest
+
+    def hold(self, event: CallEvent, now_ms: float) -> None:
+        """Keep an event of the remote's call until it is known whether that is for this connection."""
+        self.held.setdefault(event.call, []).append((event, now_ms))
+        size = len(event.body) if isinstance(event, Answered) else len(str(event))
+        self.held_bytes += _EVENT + size
 
     @property
     def waits_for_ebt(self) -> bool:

@@ -125,7 +125,7 @@ class Connections(Mapping[int, Connection]):
                     self.close(connection, now)
                 elif connection.is_apart is None and now >= connection.since + self._options.without_ebt:
                     try:
-                        self._services.stop_waiting(connection, now)
+                        self._services.reconsider(connection, now)
                     except ServiceError as error:
                         self.refuse(connection, str(error), now)
                 elif connection.waits_for_ebt and now >= connection.since + self._options.without_ebt:

@@ -140,7 +140,7 @@ class Peer:
         self.protocol.want_all(feeds, now)
         for connection in self.connections.values():
             if connection.is_apart and connection.remote in feeds:
-                self.services.join(connection, now)
+                self.services.reconsider(connection, now)
                 self.connections.changed(connection)
         self._fetch(feeds, now)
 

@@ -23,7 +23,6 @@ USE_INVITE: Final = ("invite", "use")
 _ALWAYS = {("gossip", "ping"), ("whoami",)}
 _NOT_ALLOWED = "method:{} is not in list of allowed methods"
 _MOST_STREAMS = 2  # of single messages: one that each side has opened
-_EVENT = 200  # about the bytes of an event without its content
 _MOST_HELD = 1 << 20  # bytes from a remote that has not said whether it is a room
 _ROOM = 1 << 16  # bytes sent at once: enough to keep TCP busy, and a short queue
 
@@ -126,19 +125,17 @@ class Services:
         said = [room.is_apart(connection.number) for room in self.rooms]
         return True if True in said else None if None in said else False
 
-    def join(self, connection: Connection, now: int) -> None:
-        """Begin all services on a connection that was apart: the remote's feed is replicated from now on."""
-        connection.is_apart = self._is_apart(connection)
-        if connection.is_apart is False:
-            # The remote may have refused this side's calls, or have been refused: either side may call.
-            self._begin_services(connection, now, calls=True)
-
-    def stop_waiting(self, connection: Connection, now: int) -> None:
-        """Treat a remote that does not say whether it is a room as none; raise ServiceError."""
+    def reconsider(self, connection: Connection, now: int) -> None:
+        """Begin the other services if the remote's feed is replicated from now on, or if the remote does not say
+        whether it is a room; raise ServiceError.
+        """
+        was_apart, connection.is_apart = connection.is_apart is True, None
         with _faults():
-            self._begin(connection, now, waits=False)
+            self._begin(connection, now, waits=False, was_apart=was_apart)
 
-    def _begin(self, connection: Connection, now: int, *, waits: bool = True) -> None:
+    def _begin(
+        self, connection: Connection, now: int, *, waits: bool = True, was_apart: bool = False
+    ) -> None:
         """Begin the other services, once it is known whether they are for this connection."""
         if connection.is_apart is not None:
             return
@@ -147,12 +144,12 @@ class Services:
             connection.is_apart = False
         if connection.is_apart is None:
             return
-        if connection.is_apart:
-            # Whoever visits a room may have its own feed there.
-            for feed in self._queried:
+        if not connection.is_apart:
+            # After an apart state the remote may have refused this side's call, or been refused: both may call.
+            self._begin_services(connection, now, calls=was_apart or connection.called is not None)
+        if not was_apart:
+            for feed in self._queried:  # a room may have the visitor's own feed
                 self._query(connection, feed, now)
-        else:
-            self._begin_services(connection, now, calls=connection.called is not None)
         held, connection.held, connection.held_bytes = connection.held, {}, 0
         for events in held.values():
             for event, came in events:
@@ -166,21 +163,11 @@ class Services:
             connection.has_tried_ebt = True
             arguments: list[Value] = [dict(self._replication.request)]
             self._replicate(connection, connection.calls.call(name, arguments, "duplex"), now)
-        for feed in self._queried:
-            self._query(connection, feed, now)
         if self.blobs is not None:
             self.blobs.open(connection.number)
             connection.wants_heard = connection.calls.call(blobs.CREATE_WANTS, [], "source")
         if self.loose is not None:
             self.loose.open(connection.number, connection.remote)
-
-    def _hold(self, connection: Connection, event: CallEvent, now: int, now_ms: float) -> None:
-        """Keep an event until it is known whether its call is for this connection."""
-        connection.held.setdefault(event.call, []).append((event, now_ms))
-        size = len(event.body) if isinstance(event, Answered) else len(str(event))
-        connection.held_bytes += _EVENT + size
-        if connection.held_bytes > _MOST_HELD:
-            self._begin(connection, now, waits=False)
 
     def close(self, connection: Connection, now: int) -> None:
         """Remove a connection."""
@@ -206,20 +193,33 @@ class Services:
 
     def _process(self, connection: Connection, events: Sequence[CallEvent], now: int, now_ms: float) -> None:
         bodies: list[bytes] = []
+
+        def flush() -> None:
+            """Pass the collected bodies to replication, and empty the list."""
+            if bodies:
+                batch = bodies.copy()
+                bodies.clear()
+                self._replication.receive(connection.number, batch, now, now_ms)
+
         for event in events:
             if isinstance(event, Answered) and event.call == connection.replication:
                 bodies.append(event.body)
                 continue
-            self._flush(connection, bodies, now, now_ms)
+            flush()
             if event.call in connection.held:
-                self._hold(connection, event, now, now_ms)
+                connection.hold(event, now_ms)
             elif isinstance(event, Called):
-                self._on_call(connection, event, now, now_ms)
+                try:
+                    self._serve(connection, event, now, now_ms)
+                except InvalidRequest as error:
+                    connection.calls.end(event.call, str(error))
             elif isinstance(event, Answered):
                 self._on_answer(connection, event, now, now_ms)
             else:
                 self._on_finish(connection, event, now)
-        self._flush(connection, bodies, now, now_ms)
+            if connection.held_bytes > _MOST_HELD:
+                self._begin(connection, now, waits=False)
+        flush()
 
     def output_due(self, connection: Connection) -> int | None:
         """Return when there is output for a connection, ns; 0 for now, None for none."""
@@ -291,12 +291,6 @@ class Services:
             call = connection.calls.call(history.NAME, arguments, "source")
             connection.fetches[call] = HistoryFetch(feed, asked=now)
 
-    def _on_call(self, connection: Connection, event: Called, now: int, now_ms: float) -> None:
-        try:
-            self._serve(connection, event, now, now_ms)
-        except InvalidRequest as error:
-            connection.calls.end(event.call, str(error))
-
     def _serve(self, connection: Connection, event: Called, now: int, now_ms: float) -> None:
         calls, call, arguments = connection.calls, event.call, event.arguments
         if event.name == USE_INVITE or connection.is_guest:
@@ -306,7 +300,7 @@ class Services:
             return
         if event.name not in _ALWAYS and connection.is_apart is not False:
             if connection.is_apart is None:
-                self._hold(connection, event, now, now_ms)
+                connection.hold(event, now_ms)
             else:
                 calls.end(call, _NOT_ALLOWED.format(",".join(event.name)))
             return
@@ -425,13 +419,6 @@ class Services:
             del connection.blob_fetches[call]
             connection.calls.end(call, str(error))
             self.blobs.on_finished(connection.number, blob, str(error))
-
-    def _flush(self, connection: Connection, bodies: list[bytes], now: int, now_ms: float) -> None:
-        """Pass the collected bodies to replication, and empty the list."""
-        if bodies:
-            batch = bodies.copy()
-            bodies.clear()
-            self._replication.receive(connection.number, batch, now, now_ms)
 
     def _replicate(self, connection: Connection, call: int, now: int) -> None:
         connection.replication, connection.asks_by_history = call, False
