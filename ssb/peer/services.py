@@ -126,7 +126,7 @@ class Services:
         return True if True in said else None if None in said else False
 
     def reconsider(self, connection: Connection, now: int) -> None:
-        """Begin the other services if the remote's feed is replicated from now on, or if the remote does not say
+        """Begin the other services with a remote whose feed is replicated from now on, or that does not say
         whether it is a room; raise ServiceError.
         """
         was_apart, connection.is_apart = connection.is_apart is True, None
@@ -145,7 +145,7 @@ class Services:
         if connection.is_apart is None:
             return
         if not connection.is_apart:
-            # After an apart state the remote may have refused this side's call, or been refused: both may call.
+            # While apart the remote may have refused a call, or been refused: either side may call now.
             self._begin_services(connection, now, calls=was_apart or connection.called is not None)
         if not was_apart:
             for feed in self._queried:  # a room may have the visitor's own feed
