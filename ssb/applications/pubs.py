@@ -10,6 +10,7 @@ pub is not.
 import re
 from collections import Counter, defaultdict
 from collections.abc import Container, Iterator, Mapping
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, ip_address
 from typing import Any, Final, NamedTuple
 
 from ssb.keys import InvalidRef, parse_feed
@@ -22,7 +23,8 @@ MOST_OF_AN_AUTHOR: Final = 100
 """Most pubs of one author that count: the last ones in its log."""
 
 _HOST = re.compile(r"[0-9A-Za-z._:-]{1,253}")
-_LOOPBACK = re.compile(r"localhost\.?|127(\.\d+){3}|::1", re.IGNORECASE)
+_THIS_HOST = IPv4Network("0.0.0.0/8")  # RFC 1122, section 3.2.1.3
+_NUMBER = re.compile(r"\d+|0x[0-9a-f]*")
 
 
 class Listed(NamedTuple):
@@ -105,5 +107,24 @@ def address_of(content: Mapping[str, Any]) -> PeerAddress | None:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host is the machine itself."""
-    return _LOOPBACK.fullmatch(host) is not None
+    """Whether a host is the machine itself.
+
+    Also True for numbers in another form than `a.b.c.d`, such as `127.1` or `0x7f000001`: resolvers read them
+    in different ways (POSIX, inet_addr), and no pub needs them.
+    """
+    name = host.lower().removesuffix(".")
+    last = name.rpartition(".")[2]
+    if name == "localhost" or last == "localhost":
+        return True
+    try:
+        address = ip_address(name)
+    except ValueError:
+        return _NUMBER.fullmatch(last) is not None
+    if isinstance(address, IPv6Address):
+        value = int(address)
+        if value >> 32 not in (0, 0xFFFF, 0x64FF9B << 64):  # not ::a.b.c.d, ::ffff:a.b.c.d, 64:ff9b::a.b.c.d
+            return False
+        if value <= 1:
+            return True
+        address = IPv4Address(value & 0xFFFFFFFF)
+    return address.is_loopback or address in _THIS_HOST

@@ -144,6 +144,7 @@ class LocalPeer(PeerWrapper):
         self.epoch_ms = epoch_ms
         self._access = _AccountAccess(account)
         self._unread: deque[PeerEvent] = deque()
+        self._passing: deque[StreamEvent] = deque()  # of streams through rooms
         self._comembers = account.comembers()
         wanted = sorted(account.graph.replicated() | self._comembers)
         self.blobs = Blobs(account.blobs, contents=account.contents)
@@ -225,7 +226,7 @@ class LocalPeer(PeerWrapper):
 
     def next_deadline(self) -> int | None:
         """See Endpoint."""
-        rooms = 0 if self.visits.has_news else None
+        rooms = 0 if self.visits.has_news or self._passing else None
         return earliest(rooms, self.peer.next_deadline(), self._recovery.next_deadline())
 
     def wake(self, now: int) -> None:
@@ -283,8 +284,9 @@ class LocalPeer(PeerWrapper):
 
     def _visit(self, now: int) -> None:
         """Pass on what comes through rooms, and call those who are there."""
-        for event in self.visits.take_events():
-            self.on_stream(event, now)
+        self._passing += self.visits.take_events()
+        while self._passing:  # one that fails takes no others with it
+            self.on_stream(self._passing.popleft(), now)
         for kind, peer, room in self.visits.take_news():
             if kind == DENIED:
                 self.peer.connections.refused["called through a room, and is not followed"] += 1
@@ -344,7 +346,7 @@ class LocalPeer(PeerWrapper):
         for (host, port, pub), _ in self._account.pubs()[:MOST_PUBS]:
             is_called = self._calls_loopback or not is_loopback(host)
             if is_called and not self._access.is_named(pub):
-                self.peer.add(pub, (host, port), now)
+                self.peer.add(pub, (host, port), now, is_hearsay=True)
 
     def _now_ms(self, now: int) -> float:
         return self.epoch_ms + now // 1_000_000

@@ -4,8 +4,10 @@ from dataclasses import dataclass, field
 
 from ssb.replication.blobs import BlobSource
 from ssb.replication.history import HistoryFetch, HistorySource
-from ssb.transport.calls import Calls
+from ssb.transport.calls import Answered, CallEvent, Calls
 from ssb.transport.secure_stream import Channel
+
+_EVENT = 200  # about the bytes of an event without its content
 
 
 @dataclass
@@ -36,6 +38,9 @@ class Connection:
         pings: the remote's calls of `gossip.ping`.
         useful: number of new messages received.
         is_apart: only the protocols of rooms are for it; None while that is not known.
+        held: events of the remote's calls that wait for `is_apart`, by call, and the times of their arrival,
+            ms since 1970.
+        held_bytes: about the size of these.
         room: the room that carries it as a tunnel; "" if there is none.
     """
 
@@ -62,6 +67,8 @@ class Connection:
     pings: set[int] = field(default_factory=set)
     useful: int = 0
     is_apart: bool | None = False
+    held: dict[int, list[tuple[CallEvent, float]]] = field(default_factory=dict)
+    held_bytes: int = 0
     room: str = ""
 
     @property
@@ -73,6 +80,12 @@ class Connection:
     def is_served(self) -> bool:
         """Whether it gets all services: it is no guest's, and not for the protocols of rooms alone."""
         return self.is_apart is False and not self.is_guest
+
+    def hold(self, event: CallEvent, now_ms: float) -> None:
+        """Keep an event of the remote's call until it is known whether that is for this connection."""
+        self.held.setdefault(event.call, []).append((event, now_ms))
+        size = len(event.body) if isinstance(event, Answered) else len(str(event))
+        self.held_bytes += _EVENT + size
 
     @property
     def waits_for_ebt(self) -> bool:

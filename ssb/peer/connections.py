@@ -21,7 +21,7 @@ from ssb.peer.inbound import InboundLimits
 from ssb.peer.options import PeerOptions
 from ssb.peer.program import PeerEvent
 from ssb.peer.scheduler import Scheduler
-from ssb.peer.services import Services
+from ssb.peer.services import ServiceError, Services
 from ssb.peer.streams import Streams
 from ssb.replication.replication import Replication
 from ssb.store.feeds import StoreError
@@ -123,6 +123,11 @@ class Connections(Mapping[int, Connection]):
                         self.refuse(connection, "the handshake takes too long", now)
                 elif now >= connection.heard + self._options.idle:
                     self.close(connection, now)
+                elif connection.is_apart is None and now >= connection.since + self._options.without_ebt:
+                    try:
+                        self._services.reconsider(connection, now)
+                    except ServiceError as error:
+                        self.refuse(connection, str(error), now)
                 elif connection.waits_for_ebt and now >= connection.since + self._options.without_ebt:
                     self._services.fetch_all(connection)
 
@@ -187,7 +192,7 @@ class Connections(Mapping[int, Connection]):
         if not connection.is_full:
             due = self._services.output_due(connection)
             deadline = deadline if due is None else min(deadline, due)
-        if connection.waits_for_ebt:
+        if connection.waits_for_ebt or connection.is_apart is None:
             deadline = min(deadline, connection.since + self._options.without_ebt)
         return deadline
 
@@ -245,6 +250,10 @@ class Connections(Mapping[int, Connection]):
             self._turn_away(connection, reason)
         return not reason
 
+    def has(self, remote: str) -> bool:
+        """Whether there is a connection with a peer that serves the purpose of a call."""
+        return any(each.remote == remote and self._is_ours(each) for each in self.values())
+
     def _is_ours(self, connection: Connection) -> bool:
         """Whether a connection serves the purpose of a call by this peer."""
         return self._replication.is_mutual or connection.called is not None
@@ -263,11 +272,12 @@ class Connections(Mapping[int, Connection]):
 
     # Ending
 
-    def remove_peer(self, remote: str, now: int) -> None:
+    def remove_peer(self, remote: str, now: int, *, tunnels_only: bool = False) -> None:
         """Stop calling a peer, and close the connections that serve the purpose of a call."""
         self.scheduler.remove(remote)
         for connection in list(self._connections.values()):
-            if connection.remote == remote and self._is_ours(connection):
+            is_meant = connection.room or not tunnels_only
+            if connection.remote == remote and self._is_ours(connection) and is_meant:
                 self.close(connection, now)
 
     @contextmanager

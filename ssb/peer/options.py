@@ -22,7 +22,7 @@ class PeerOptions(NamedTuple):
         handshake: timeout of a handshake, ns.
         idle: a connection is closed after receiving nothing for this time, ns.
         without_ebt: the wait for the other peer's `ebt.replicate` before requesting feeds by
-            `createHistoryStream`, ns.
+            `createHistoryStream`, and for its answer whether it is a room, ns.
         connections: maximum number of authenticated connections; see InboundLimits.
         handshakes: maximum number of concurrent inbound handshakes.
         announce: interval of announcements, ns.

@@ -103,21 +103,28 @@ class Peer:
         assert isinstance(self.protocol, Ebt)
         return self.protocol
 
-    def add(self, remote: str, address: Address, now: int, *, is_kept: bool = False) -> None:
-        """Add the address of a peer; it is called in its turn, unless the access policy refuses it."""
+    def add(
+        self, remote: str, address: Address, now: int, *, is_kept: bool = False, is_hearsay: bool = False
+    ) -> None:
+        """Add the address of a peer: see Scheduler.add().
+
+        It is called in its turn, unless the access policy refuses it.
+        """
         if remote != self._identity.ref and self._access.admits(remote):
-            self.connections.scheduler.add(remote, address, now, is_kept=is_kept)
+            self.connections.scheduler.add(remote, address, now, is_kept=is_kept, is_hearsay=is_hearsay)
             self.connections.update(now)
 
     def meet(self, remote: str, now: int) -> None:
-        """Call a peer that is in a room."""
-        self.connections.scheduler.meet(remote, now)
+        """Call a peer that is in a room, unless there is a connection with it."""
+        connections = self.connections
+        connections.scheduler.meet(remote, now, is_connected=connections.has(remote))
         self.connections.update(now)
 
     def part(self, remote: str, now: int) -> None:
-        """Stop calling a peer that can be reached through rooms only, and close the connection to it."""
+        """Stop calling a peer that can be reached through rooms only, and close tunnels to it."""
         if self.connections.scheduler.address(remote) is None:
-            self.remove(remote, now)
+            self.connections.remove_peer(remote, now, tunnels_only=True)
+            self.connections.update(now)
 
     def remove(self, remote: str, now: int) -> None:
         """Stop calling a peer, and close the connection to it."""
@@ -131,6 +138,10 @@ class Peer:
     def want_all(self, feeds: Collection[str], now: int) -> None:
         """Replicate feeds from now on."""
         self.protocol.want_all(feeds, now)
+        for connection in self.connections.values():
+            if connection.is_apart and connection.remote in feeds:
+                self.services.reconsider(connection, now)
+                self.connections.changed(connection)
         self._fetch(feeds, now)
 
     def unwant(self, feed: str, now: int) -> None:

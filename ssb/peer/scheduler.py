@@ -15,6 +15,7 @@ from base.timers import Timers
 from base.units import SECOND
 
 _OWN_PAUSE: Final = 10 * SECOND  # after a fault of this peer itself: a full disk, for example
+_LOST: Final = 3  # failures in a row after which an address that has worked may be replaced by hearsay
 
 
 class SchedulerOptions(NamedTuple):
@@ -46,6 +47,7 @@ class _Known:
     Attributes:
         address: where it listens; None if it is reached through rooms only.
         is_kept: it never gives up its place.
+        has_worked: a call of the address has reached the peer.
         due: when it may be called, ns.
         failures: in a row: failed calls, and connections that soon ended with a fault.
         reason: of the last one; "" if there is a connection.
@@ -62,6 +64,7 @@ class _Known:
     state: str = "idle"
     since: int = 0
     useful: int = 0
+    has_worked: bool = False
 
     def rate(self, now: int) -> float:
         """New messages a second on the connection."""
@@ -104,23 +107,41 @@ class Scheduler:
         known = self._known.get(peer)
         return known.address if known is not None else None
 
-    def meet(self, peer: str, now: int) -> None:
-        """Add a peer that has come into a room; the next try is through the room."""
+    def meet(self, peer: str, now: int, *, is_connected: bool = False) -> None:
+        """Add a peer that has come into a room; the next try is through the room.
+
+        One that is connected already is called when that connection has ended.
+        """
         known = self._known.get(peer)
         if known is None or known.address is None:
             self.add(peer, None, now)
-        elif known.state == "idle":
+        elif known.state == "idle" and not is_connected:
             known.due, known.failures = now, 1
             self._set_timers(peer)
+        known = self._known.get(peer)
+        if is_connected and known is not None and known.state == "idle":
+            self.on_connected(peer, now)
 
-    def add(self, peer: str, address: Address | None, now: int, *, is_kept: bool = False) -> None:
+    def add(
+        self,
+        peer: str,
+        address: Address | None,
+        now: int,
+        *,
+        is_kept: bool = False,
+        is_hearsay: bool = False,
+    ) -> None:
         """Add the address of a peer; without room for it, the peer with the most failures is removed.
 
-        It is called at once if the address is new or the user has named it.
+        It is called at once if the address is new or the user has named it. Hearsay is the word of a third
+        peer: it replaces no address that has worked, until that has failed some times in a row.
         """
         known = self._known.get(peer)
+        if known is not None and is_hearsay and known.has_worked and known.failures < _LOST:
+            return
         if known is not None:
             known.is_kept |= is_kept
+            known.has_worked &= known.address == address
             if known.state == "idle" and (is_kept or known.address != address):
                 known.due, known.failures = now, 0
             if known.state == "idle" or is_kept:
@@ -148,6 +169,7 @@ class Scheduler:
         """Record a connection with a peer, called by either side."""
         known = self._known.get(peer)
         if known is not None:
+            known.has_worked |= known.state == "calling" and known.address is not None
             known.since, known.useful, known.reason = now, 0, ""
             self._set_state(peer, known, "connected")
 

@@ -1,7 +1,7 @@
 """Remote procedures of a peer: replication, blobs, identity."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Final, NamedTuple
 
 from ssb.canonical import Value
@@ -23,6 +23,7 @@ USE_INVITE: Final = ("invite", "use")
 _ALWAYS = {("gossip", "ping"), ("whoami",)}
 _NOT_ALLOWED = "method:{} is not in list of allowed methods"
 _MOST_STREAMS = 2  # of single messages: one that each side has opened
+_MOST_HELD = 1 << 20  # bytes from a remote that has not said whether it is a room
 _ROOM = 1 << 16  # bytes sent at once: enough to keep TCP busy, and a short queue
 
 
@@ -44,6 +45,19 @@ class Answer(NamedTuple):
     feed: str
     last: int
     error: str
+
+
+@contextmanager
+def _faults() -> Iterator[None]:
+    """Turn a remote's faults into ServiceError."""
+    try:
+        yield
+    except (ProtocolError, InvalidRequest, history.InvalidAnswer) as error:
+        raise ServiceError(str(error)) from None
+
+
+def _held(connection: Connection) -> Iterator[CallEvent]:
+    return (event for events in connection.held.values() for event, _ in events)
 
 
 class Services:
@@ -111,20 +125,44 @@ class Services:
         said = [room.is_apart(connection.number) for room in self.rooms]
         return True if True in said else None if None in said else False
 
-    def _begin(self, connection: Connection, now: int) -> None:
-        """Make the calls of all other services, once it is known that they are for this connection."""
+    def reconsider(self, connection: Connection, now: int) -> None:
+        """Begin the other services with a remote whose feed is replicated from now on, or that does not say
+        whether it is a room; raise ServiceError.
+        """
+        was_apart, connection.is_apart = connection.is_apart is True, None
+        with _faults():
+            self._begin(connection, now, waits=False, was_apart=was_apart)
+
+    def _begin(
+        self, connection: Connection, now: int, *, waits: bool = True, was_apart: bool = False
+    ) -> None:
+        """Begin the other services, once it is known whether they are for this connection."""
         if connection.is_apart is not None:
             return
         connection.is_apart = self._is_apart(connection)
-        if connection.is_apart is not False:
+        if connection.is_apart is None and not waits:
+            connection.is_apart = False
+        if connection.is_apart is None:
             return
-        if connection.called is not None:
+        if not connection.is_apart:
+            # While apart the remote may have refused a call, or been refused: either side may call now.
+            self._begin_services(connection, now, calls=was_apart or connection.called is not None)
+        if not was_apart:
+            for feed in self._queried:  # a room may have the visitor's own feed
+                self._query(connection, feed, now)
+        held, connection.held, connection.held_bytes = connection.held, {}, 0
+        for events in held.values():
+            for event, came in events:
+                self._process(connection, [event], now, came)
+
+    def _begin_services(self, connection: Connection, now: int, *, calls: bool) -> None:
+        """Make the calls of the other services; `calls`: that of EBT, too, unless the remote has made it."""
+        name = self._replication.name
+        is_called = any(isinstance(event, Called) and event.name == name for event in _held(connection))
+        if calls and connection.replication is None and not is_called:
             connection.has_tried_ebt = True
-            replication = self._replication
-            arguments: list[Value] = [dict(replication.request)]
-            self._replicate(connection, connection.calls.call(replication.name, arguments, "duplex"), now)
-        for feed in self._queried:
-            self._query(connection, feed, now)
+            arguments: list[Value] = [dict(self._replication.request)]
+            self._replicate(connection, connection.calls.call(name, arguments, "duplex"), now)
         if self.blobs is not None:
             self.blobs.open(connection.number)
             connection.wants_heard = connection.calls.call(blobs.CREATE_WANTS, [], "source")
@@ -149,23 +187,39 @@ class Services:
 
         `now_ms` is the time in ms since 1970.
         """
-        bodies: list[bytes] = []
-        try:
-            for event in events:
-                if isinstance(event, Answered) and event.call == connection.replication:
-                    bodies.append(event.body)
-                    continue
-                self._flush(connection, bodies, now, now_ms)
-                if isinstance(event, Called):
-                    self._on_call(connection, event, now)
-                elif isinstance(event, Answered):
-                    self._on_answer(connection, event, now, now_ms)
-                else:
-                    self._on_finish(connection, event, now)
-            self._flush(connection, bodies, now, now_ms)
+        with _faults():
+            self._process(connection, events, now, now_ms)
             self._begin(connection, now)
-        except (ProtocolError, InvalidRequest, history.InvalidAnswer) as error:
-            raise ServiceError(str(error)) from None
+
+    def _process(self, connection: Connection, events: Sequence[CallEvent], now: int, now_ms: float) -> None:
+        bodies: list[bytes] = []
+
+        def flush() -> None:
+            """Pass the collected bodies to replication, and empty the list."""
+            if bodies:
+                batch = bodies.copy()
+                bodies.clear()
+                self._replication.receive(connection.number, batch, now, now_ms)
+
+        for event in events:
+            if isinstance(event, Answered) and event.call == connection.replication:
+                bodies.append(event.body)
+                continue
+            flush()
+            if event.call in connection.held:
+                connection.hold(event, now_ms)
+            elif isinstance(event, Called):
+                try:
+                    self._serve(connection, event, now, now_ms)
+                except InvalidRequest as error:
+                    connection.calls.end(event.call, str(error))
+            elif isinstance(event, Answered):
+                self._on_answer(connection, event, now, now_ms)
+            else:
+                self._on_finish(connection, event, now)
+            if connection.held_bytes > _MOST_HELD:
+                self._begin(connection, now, waits=False)
+        flush()
 
     def output_due(self, connection: Connection) -> int | None:
         """Return when there is output for a connection, ns; 0 for now, None for none."""
@@ -231,31 +285,34 @@ class Services:
         return answers
 
     def _query(self, connection: Connection, feed: str, now: int) -> None:
-        if connection.is_served and not self._replication.hides(feed, connection.remote):
+        is_asked = connection.is_apart is not None and not connection.is_guest
+        if is_asked and not self._replication.hides(feed, connection.remote):
             arguments = history.query(feed, self._feeds.tips().get(feed, 0))
             call = connection.calls.call(history.NAME, arguments, "source")
             connection.fetches[call] = HistoryFetch(feed, asked=now)
 
-    def _on_call(self, connection: Connection, event: Called, now: int) -> None:
-        try:
-            self._serve(connection, event, now)
-        except InvalidRequest as error:
-            connection.calls.end(event.call, str(error))
-
-    def _serve(self, connection: Connection, event: Called, now: int) -> None:
+    def _serve(self, connection: Connection, event: Called, now: int, now_ms: float) -> None:
         calls, call, arguments = connection.calls, event.call, event.arguments
         if event.name == USE_INVITE or connection.is_guest:
             self._serve_guest(connection, event)
             return
         if any(room.serve(connection.number, event) for room in self.rooms):
             return
-        if event.name not in _ALWAYS and self._is_apart(connection):
-            calls.end(call, _NOT_ALLOWED.format(",".join(event.name)))
+        if event.name not in _ALWAYS and connection.is_apart is not False:
+            if connection.is_apart is None:
+                connection.hold(event, now_ms)
+            else:
+                calls.end(call, _NOT_ALLOWED.format(",".join(event.name)))
             return
         match event.name, event.form:
             case self._replication.name, "duplex":
                 why = self._replication.refuses(arguments[0] if arguments else None)
-                if connection.replication is not None:
+                ours = connection.replication
+                if not why and ours is not None and ours > 0 and connection.called is None:
+                    # Both have called at once: the call of the side that opened the connection stays.
+                    calls.end(ours, "the other side has called, too")
+                    self._replication.close(connection.number, now)
+                elif ours is not None:
                     why = f"there is a call of {'.'.join(event.name)} on this connection"
                 if why:
                     calls.end(call, why)
@@ -363,15 +420,8 @@ class Services:
             connection.calls.end(call, str(error))
             self.blobs.on_finished(connection.number, blob, str(error))
 
-    def _flush(self, connection: Connection, bodies: list[bytes], now: int, now_ms: float) -> None:
-        """Pass the collected bodies to replication, and empty the list."""
-        if bodies:
-            batch = bodies.copy()
-            bodies.clear()
-            self._replication.receive(connection.number, batch, now, now_ms)
-
     def _replicate(self, connection: Connection, call: int, now: int) -> None:
-        connection.replication = call
+        connection.replication, connection.asks_by_history = call, False
         self._replication.open(connection.number, connection.remote, is_caller=call > 0, now=now)
 
     def _store_fetched(self, connection: Connection, call: int, body: bytes, now: int, now_ms: float) -> None:

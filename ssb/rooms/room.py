@@ -32,6 +32,8 @@ PING: Final = ("tunnel", "ping")
 
 STALLED: Final = 30 * SECOND
 """An attendant that takes nothing for so long, while others wait for it, is closed."""
+MOST_ALIASES: Final = 5
+"""Of one owner."""
 
 _End = tuple[int, int]  # an end of a tunnel: connection and call
 
@@ -83,6 +85,7 @@ class Room:
         self._ends: dict[_End, _End] = {}  # each end of a tunnel, and its other one
         self._waiting: dict[int, set[int]] = {}  # connections that are full, and those not read for them
         self._full: set[int] = set()
+        self._untold: set[_End] = set()  # subscriptions of the full, who hear the state afterwards
         self._stalled = Timers[int]()
         self._changed: dict[int, None] = {}
         self._pauses: list[tuple[int, bool]] = []
@@ -108,8 +111,8 @@ class Room:
         line = self._lines.pop(number, None)
         if line is None:
             return
-        for end in [end for end in self._watching if end[0] == number]:
-            del self._watching[end]
+        for end in self._watching_by(number):
+            self._unwatch(end)
         for end in [end for end in self._ends if end[0] == number]:
             self._end(end, "the other peer has left the room")
         self.set_full(number, False, 0)
@@ -161,7 +164,7 @@ class Room:
 
     def finish(self, number: int, end: Finished) -> None:
         """See LineService."""
-        self._watching.pop((number, end.call), None)
+        self._unwatch((number, end.call))
         if (number, end.call) in self._ends:
             self._end((number, end.call), end.error)
 
@@ -173,6 +176,9 @@ class Room:
             return
         self._full.discard(number)
         self._stalled.set(number, None)
+        for end in self._watching_by(number):
+            if end in self._untold:
+                self._tell_state(end)
         released = self._waiting.pop(number, set())
         still = set().union(*self._waiting.values())
         self._pauses += [(each, False) for each in sorted(released - still)]
@@ -193,7 +199,12 @@ class Room:
 
     def wake(self, now: int) -> list[tuple[int, str]]:
         """See LineService."""
-        stalled = [number for number in self._stalled.expire(now) if self._waiting.get(number)]
+        stalled = []
+        for number in self._stalled.expire(now):
+            if self._waiting.get(number):
+                stalled.append(number)
+            else:  # others may wait for it later
+                self._stalled.set(number, now + STALLED)
         return [(number, "it takes nothing of what others send it in the room") for number in stalled]
 
     # What the room does.
@@ -218,9 +229,12 @@ class Room:
             case ("room", "attendants") | ("tunnel", "endpoints"):
                 self._enter(line)
                 is_new = call.name == ATTENDANTS
+                for end in self._watching_by(line.number):
+                    if self._watching[end] == is_new:  # one is enough
+                        self._unwatch(end)
+                        calls.end(end[1])
                 self._watching[line.number, number] = is_new
-                ids: Value = [*self._present]
-                calls.answer(number, {"type": "state", "ids": ids} if is_new else ids)
+                self._tell_state((line.number, number))
             case ("tunnel", "announce"):
                 self._enter(line)
                 calls.answer(number, True)
@@ -252,9 +266,30 @@ class Room:
 
     def _tell(self, event: Value) -> None:
         """Tell all who have subscribed: the event, or by room 1 the whole list."""
-        for (number, call), is_new in self._watching.items():
-            self._lines[number].calls.answer(call, event if is_new else [*self._present])
-            self._changed[number] = None
+        for end, is_new in self._watching.items():
+            if is_new and end[0] not in self._full:
+                self._lines[end[0]].calls.answer(end[1], event)
+                self._changed[end[0]] = None
+            else:
+                self._tell_state(end)
+
+    def _tell_state(self, end: _End) -> None:
+        """Tell a subscriber who is there; a full one hears it afterwards, so nothing is queued for it."""
+        number, call = end
+        if number in self._full:
+            self._untold.add(end)
+            return
+        self._untold.discard(end)
+        ids: Value = [*self._present]
+        self._lines[number].calls.answer(call, {"type": "state", "ids": ids} if self._watching[end] else ids)
+        self._changed[number] = None
+
+    def _watching_by(self, number: int) -> list[_End]:
+        return [end for end in self._watching if end[0] == number]
+
+    def _unwatch(self, end: _End) -> None:
+        self._watching.pop(end, None)
+        self._untold.discard(end)
 
     def _connect(self, line: Line, call: Called) -> None:
         """Open a tunnel: make the same call at the target, with the origin."""
@@ -288,6 +323,8 @@ class Room:
         alias = check(Alias(name, owner, signature), self._options.address.peer)
         if name.lower() in self._aliases:
             raise InvalidAlias(f"the alias {name} is taken")
+        if sum(each.owner == owner for each in self._aliases.values()) >= MOST_ALIASES:
+            raise InvalidAlias(f"{MOST_ALIASES} aliases are enough; revoke one first")
         self._store({**self._aliases, name.lower(): alias})
         self._aliases[name.lower()] = alias
         return alias.uri(self._options.address)

@@ -106,8 +106,13 @@ class Calls:
         return self._last
 
     def send(self, call: int, body: bytes, body_type: BodyType = BodyType.JSON) -> None:
-        """Send a part of a stream, or the answer to a call of form async, which is over then."""
-        entry = self._open[call]
+        """Send a part of a stream, or the answer to a call of form async, which is over then.
+
+        No effect on a call that this side has ended, or that is over: the other side may end one at any time.
+        """
+        entry = self._open.get(call)
+        if entry is None or entry.is_ended:
+            return
         self._output.append(encode(Packet(call, body, body_type, is_stream=entry.form != "async")))
         if entry.form == "async":
             self._remove(call)

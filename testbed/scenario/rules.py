@@ -59,8 +59,8 @@ def complete(scenario: Scenario, following: str | int | None, wanted: Sequence[O
     _check_hub(whole)
     _check_tiny_isp(whole)
     _check_lli(whole)
-    if "broker" in whole.layerings:
-        _check_broker(whole)
+    for layering in {"broker", "room"}.intersection(whole.layerings):
+        _check_middle(whole, layering)
     for node, forwarder in whole.other_forwarders.items():
         if whole.roles[node] != "forwarder":
             said = f"nodes.{node}.forwarder: {node!r} is a {whole.roles[node]}, and {forwarder} only forwards"
@@ -175,15 +175,15 @@ def _check_tiny_isp(scenario: Scenario) -> None:
     _check_attack(scenario, "tiny-isp", hostile, ("attack", "attack_ms"))
 
 
-def _check_broker(scenario: Scenario) -> None:
-    """Check that the broker has a node."""
-    from testbed.layerings.kinds.broker import broker_of
+def _check_middle(scenario: Scenario, layering: str) -> None:
+    """Check that the broker or the room has a node."""
+    from testbed.layerings.nodes.node import middle_of
 
-    at = scenario.layering_parameters("broker").model_dump()["at"]
+    at = scenario.layering_parameters(layering).model_dump()["at"]
     try:
-        broker_of(scenario.network, {*scenario.sources, *scenario.subscribers}, at)
+        middle_of(layering, scenario.network, {*scenario.sources, *scenario.subscribers}, at)
     except UserError as error:
-        where = ("parameters", "broker", "at"), ("publishers",), ("subscribers",)
+        where = ("parameters", layering, "at"), ("publishers",), ("subscribers",)
         raise InvalidScenario(str(error), *where) from None
 
 

@@ -228,3 +228,13 @@ def test_the_command_shows_a_message_and_its_thread(tmp_path: Path) -> None:
         ssb(tmp_path / "ann", "get", OTHERS[0].id)
     with pytest.raises(UserError, match="of the form %"):
         ssb(tmp_path / "ann", "get", "x")
+
+
+@pytest.mark.parametrize("caller", ["ann", "ben"])
+def test_wants_are_heard_whoever_of_the_two_calls(tmp_path: Path, caller: str) -> None:
+    with LocalPeers(tmp_path, [("ann", "ben")]) as world:
+        key = world.say("ann", text="x")["key"]
+        assert world.do("ben", "get", arguments=[key]) is None
+        world.connect(caller, "ben" if caller == "ann" else "ann")
+        world.run(10)
+        assert world.do("ben", "get", arguments=[key]) is not None

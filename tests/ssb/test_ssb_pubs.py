@@ -3,6 +3,7 @@
 from collections import Counter
 from hashlib import sha256
 from pathlib import Path
+from socket import inet_aton
 from typing import Any
 
 import pytest
@@ -92,9 +93,50 @@ def test_both_forms_of_an_address() -> None:
     assert address_of({"type": PUB, "address": str(address)}) == address
 
 
+HERE = """localhost LOCALHOST. a.localhost 127.0.0.1 127.9.9.9 127.0.0.1. ::1 :: ::127.0.0.1 ::ffff:127.0.0.1
+    ::ffff:7f00:1 ::ffff:0.0.0.0 64:ff9b::127.0.0.1 0.0.0.0 0.1.2.3 0 127.1 127.0.1 2130706433 0x7f.1
+    0x7f000001
+    0X7F.0.0.1 0177.0.0.1 017700000001 127.0.0.01"""
+ELSEWHERE = """127.example 10.0.0.1 localhost.example ::ffff:10.0.0.1 64:ff9b::10.0.0.1 2001:db8::1 fe80::1
+    a.0x7g pub1 8.example"""
+
+
 def test_loopback_hosts() -> None:
-    assert all(map(is_loopback, ("localhost", "LOCALHOST.", "127.0.0.1", "127.9.9.9", "::1")))
-    assert not any(map(is_loopback, ("127.example", "10.0.0.1", "localhost.example")))
+    assert [host for host in HERE.split() if not is_loopback(host)] == []
+    assert [host for host in ELSEWHERE.split() if is_loopback(host)] == []
+
+
+@given(st.integers(0, 2**32 - 1), st.sampled_from(["{}", "{:#x}", "0{:o}"]), st.integers(1, 4))
+def test_no_form_of_a_number_leads_here(value: int, form: str, parts: int) -> None:
+    """The model: the C library's own reading of the forms."""
+    shifts = [8 * (4 - number) for number in range(1, parts)]
+    pieces = [value >> shift & 0xFF for shift in shifts] + [value & ((1 << 8 * (5 - parts)) - 1)]
+    host = ".".join(map(form.format, pieces))
+    assert inet_aton(host) == value.to_bytes(4)
+    if value >> 24 in (0, 127):
+        assert is_loopback(host)
+
+
+def test_a_message_replaces_no_address_that_works(tmp_path: Path) -> None:
+    with LocalPeers(tmp_path, STAR) as world:
+        for whom in ("ben", "dan"):
+            world.follow("nia", whom)
+        name_pub(world, "ben", "one")
+        world.connect("nia", "ben")
+        world.connect("nia", "dan")
+        world.run(10)
+        scheduler = world.peers["nia"].peer.connections.scheduler
+        host, port, pub = world.address("one")
+        assert scheduler.address(pub) == (host, port)
+        [link] = [each for each in world.peers["nia"].peer.connections.values() if each.remote == pub]
+        world.peers["nia"].peer.connections.close(link, world.network.now)
+        world.network.settle("nia")
+        world.do("dan", "publish", arguments=[content(pub, world.address("two").host, port)])
+        world.do("nia", "publish", arguments=[content(pub, world.address("two").host, port)])
+        assert scheduler.address(pub) == (host, port)
+        world.run(10)
+        assert scheduler.address(pub) == (host, port)
+        assert next(row["connected"] for row in world.do("nia", "pubs") if row["pub"] == pub)
 
 
 STAR = [("relay", name) for name in ("nia", "one", "two", "ben", "dan")]

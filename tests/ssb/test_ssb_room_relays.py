@@ -10,11 +10,12 @@ from fresh_seeds import first_fresh_seed
 from base.units import SECOND
 from ssb.canonical import parse
 from ssb.keys import Identity
+from ssb.rooms.alias import sign
 from ssb.rooms.line import Line
-from ssb.rooms.room import ATTENDANTS, CONNECT, ENDPOINTS, STALLED, Room, RoomOptions
+from ssb.rooms.room import ATTENDANTS, CONNECT, ENDPOINTS, MOST_ALIASES, STALLED, Room, RoomOptions
 from ssb.transport.address import PeerAddress
 from ssb.transport.calls import Answered, Called, Calls, Finished
-from ssb.transport.muxrpc import BodyType
+from ssb.transport.muxrpc import BodyType, Packet, encode
 
 ROOM = Identity.from_seed(b"r" * 32).ref
 PEERS = [Identity.from_seed(bytes([number]) * 32).ref for number in range(5)]
@@ -150,7 +151,7 @@ def test_bytes_go_where_they_should_and_the_list_is_right(seed: int) -> None:
     for peer in list(world.guests):
         world.drop(peer)
     room = world.room
-    kept = room._lines, room._present, room._watching, room._ends, room._waiting, room._full
+    kept = room._lines, room._present, room._watching, room._ends, room._waiting, room._full, room._untold
     assert not any(kept)
 
 
@@ -251,3 +252,78 @@ def test_no_more_is_read_for_one_that_takes_nothing_and_in_the_end_it_is_closed(
     world.settle()
     assert not busy.is_paused
     assert busy.over[call] == "the other peer has left the room"
+
+
+def test_one_that_was_full_for_long_before_others_wait_is_closed_too() -> None:
+    world = World()
+    for peer in PEERS[:2]:
+        world.enter(peer)
+        world.call(peer, ATTENDANTS, form="source")
+    slow, busy = (world.guests[peer] for peer in PEERS[:2])
+    world.room.set_full(slow.number, True, 0)
+    assert world.room.wake(STALLED) == []
+    call = busy.here.call(CONNECT, [{"target": slow.peer}], "duplex")
+    busy.here.send(call, bytes(10), BodyType.BINARY)
+    world.settle()
+    due = world.room.next_deadline()
+    assert due is not None
+    assert due <= 2 * STALLED
+    assert [number for number, _ in world.room.wake(due)] == [slow.number]
+
+
+def test_one_that_reads_nothing_costs_no_memory_and_hears_in_the_end_who_is_there() -> None:
+    world = World()
+    first = world.enter(PEERS[0])
+    calls = [first.here.call(name, [], "source") for name in (ATTENDANTS, ENDPOINTS) * 20]
+    world.settle()
+    assert len(world.room._watching) == 2
+    assert set(first.over) == set(calls[:-2])  # the older ones
+    world.room.set_full(first.number, True, 0)
+    for _ in range(20):
+        for peer in PEERS[1:]:
+            world.enter(peer)
+            world.call(peer, ("tunnel", "announce"))
+        for peer in PEERS[2:]:
+            world.drop(peer)
+    assert not first.there.take_output()
+    world.room.set_full(first.number, False, SECOND)
+    assert first.number in world.room.take_changed()
+    world.settle()
+    new, old = (parse(first.last[call].decode()) for call in calls[-2:])
+    assert (new, old) == ({"type": "state", "ids": PEERS[:2]}, PEERS[:2])
+
+
+@pytest.mark.parametrize("name", [ATTENDANTS, ENDPOINTS, ("tunnel", "announce"), ("tunnel", "leave")])
+def test_a_call_and_its_end_may_come_at_once(name: tuple[str, ...]) -> None:
+    world = World()
+    watcher = world.enter(PEERS[0])
+    guest = world.enter(PEERS[1])
+    subscription = guest.here.call(ATTENDANTS, [], "source")
+    world.settle()
+    told = watcher.here.call(ATTENDANTS, [], "source")
+    world.settle()
+    if name[0] == "room" or name == ENDPOINTS:
+        guest.here.end(guest.here.call(name, [], "source"))
+    else:
+        call = guest.here.call(name, [], "async")
+        guest.here._output.append(encode(Packet(call, b"true", BodyType.JSON, False, is_end=True)))
+    guest.here.call(("tunnel", "leave"), [], "async")
+    guest.here.end(subscription)
+    world.settle()
+    assert parse(watcher.last[told].decode()) == {"type": "left", "id": PEERS[1]}
+
+
+def test_an_owner_has_few_aliases_and_those_refused_are_not_stored() -> None:
+    world = World()
+    owner = Identity.from_seed(bytes([0]) * 32)
+    world.enter(owner.ref)
+
+    def register(number: int) -> tuple[Any, Any]:
+        alias = sign(owner, ROOM, f"a{number}")
+        return world.call(owner.ref, ("room", "registerAlias"), alias.name, alias.signature)
+
+    answers = [register(number) for number in range(20)]
+    assert [error is None for _, error in answers] == [number < MOST_ALIASES for number in range(20)]
+    assert len(world.stored) == MOST_ALIASES
+    assert world.call(owner.ref, ("room", "revokeAlias"), "a0") == (True, None)
+    assert register(9)[1] is None

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 from unittest.mock import ANY
 
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from local_peers import LocalPeers
 from test_ssb_import import ssb
 
+from base.endpoint import Received, StreamEvent
 from ssb.canonical import stringify
 from ssb.daemon.commands import CommandError
 from ssb.keys import Identity
@@ -21,6 +23,7 @@ from ssb.rooms.alias import InvalidAlias, check, parse_uri, sign
 from ssb.rooms.line import Line
 from ssb.rooms.room import ATTENDANTS, CONNECT, METADATA, Room
 from ssb.rooms.visits import CAME, Visits
+from ssb.store.feeds import StoreError
 from ssb.transport.address import PeerAddress
 from ssb.transport.calls import Answered, Called, Calls, Finished
 from testbed.errors import UserError
@@ -100,9 +103,9 @@ def test_the_room_reads_nothing_of_what_it_passes_on(tmp_path: Path, monkeypatch
     called: dict[str, set[tuple[str, ...]]] = {}
     serve = Services._serve
 
-    def listed(services: Services, connection: Any, event: Called, now: int) -> None:
+    def listed(services: Services, connection: Any, event: Called, *when: Any) -> None:
         called.setdefault(services._reference, set()).add(event.name)
-        serve(services, connection, event, now)
+        serve(services, connection, event, *when)
 
     monkeypatch.setattr(Room, "receive", recorded)
     monkeypatch.setattr(Services, "_serve", listed)
@@ -328,3 +331,89 @@ def test_a_pub_that_is_a_room_replicates_with_those_whom_it_follows(tmp_path: Pa
         world.run(5)
         assert (world.tip("room", "ann"), world.tip("ann", "room")) == (2, 1)
         assert attendants(world, "ann") == {world.id("ben")}
+
+
+def test_a_restored_identity_gets_its_feed_back_from_a_pub_that_is_a_room(tmp_path: Path) -> None:
+    with LocalPeers(tmp_path, [("ann", "pub")], rooms={"pub": True}) as world:
+        befriend(world, "ann", "pub")
+        world.say("ann", text="one")
+        world.connect("ann", "pub")
+        world.run(5)
+        assert world.tip("pub", "ann") == 2
+    for file in (tmp_path / "ann").iterdir():
+        if file.name != "secret":
+            file.unlink() if file.is_file() else rmtree(file)
+    with LocalPeers(tmp_path, [("ann", "pub")], rooms={"pub": True}) as world:
+        assert world.do("ann", "status")["doubt"]
+        world.connect("ann", "pub")
+        world.run(60)
+        status = world.do("ann", "status")
+        assert (world.tip("ann", "ann"), status["doubt"]) == (2, "")
+        assert [(each["apart"], each["ebt"]) for each in status["connections"]] == [(False, True)]
+
+
+@pytest.mark.parametrize("order", [("ann", "pub"), ("pub", "ann")])
+@pytest.mark.parametrize("pause", [0, 10])
+def test_a_room_and_a_visitor_that_follow_each_other_replicate_at_once(
+    tmp_path: Path, order: tuple[str, str], pause: int
+) -> None:
+    with LocalPeers(tmp_path, [("ann", "pub")], rooms={"pub": True}) as world:
+        world.say("pub", text="x")
+        world.connect("ann", "pub")
+        world.run(5)
+        world.follow(*order)
+        world.run(pause)
+        world.follow(*reversed(order))
+        world.run(10)
+        assert (world.tip("ann", "pub"), world.tip("pub", "ann")) == (2, 1)
+        [connection] = world.do("ann", "status")["connections"]
+        assert (connection["apart"], connection["ebt"]) == (False, True)
+        world.say("ann", text="live")
+        world.run(2)
+        assert world.tip("pub", "ann") == 2
+
+
+def test_a_failure_on_one_tunnel_loses_nothing_of_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with meeting(tmp_path, names="ann") as world:
+        peer, now = world.peers["ann"], world.network.now
+        came: list[StreamEvent] = []
+
+        def full_disk(event: StreamEvent, now: int) -> None:
+            came.append(event)
+            if len(came) == 1:
+                raise StoreError("disk full")
+
+        events = [Received(1 << 33, b"a"), Received(1 << 34, b"b")]
+        monkeypatch.setattr(peer, "on_stream", full_disk)
+        monkeypatch.setattr(peer.visits, "_events", events.copy())
+        with pytest.raises(StoreError):
+            peer.wake(now)
+        assert peer.next_deadline() == 0
+        peer.wake(now)
+        assert came == events
+
+
+@pytest.mark.parametrize("caller", ["ann", "ben"])
+def test_a_connection_without_a_room_stays_when_both_come_to_a_room_and_leave(
+    tmp_path: Path, caller: str
+) -> None:
+    links = [("room", "ann"), ("room", "ben"), ("ann", "ben")]
+    with LocalPeers(tmp_path, links, rooms={"room": True}) as world:
+        befriend(world, "ann", "ben")
+        world.connect(caller, "ben" if caller == "ann" else "ann")
+        world.run(3)
+
+        def ways(name: str) -> list[tuple[str, bool]]:
+            rows = world.do(name, "status")["connections"]
+            return [(row["room"], row["seconds"] >= 3) for row in rows if row["peer"] != world.id("room")]
+
+        for name in ("ann", "ben"):
+            world.connect(name, "room")
+            world.run(3)
+            assert ways("ann") == ways("ben") == [("", True)]
+        world.peers["ben"].peer.remove(world.id("room"), world.network.now)
+        world.network.settle("ben")
+        world.run(3)
+        assert ways("ann") == ways("ben") == [("", True)]

@@ -138,3 +138,22 @@ def test_addresses_are_bounded_and_the_worst_goes(flood: int) -> None:
         found.add(f"q{number}", HERE, 0)
     assert len(found) == 10
     assert all(f"p{number}" in found for number in range(5))
+
+
+def test_hearsay_replaces_an_address_that_has_failed_some_times_and_none_that_works() -> None:
+    found, there = scheduler(), ("10.0.0.2", 8008)
+    found.add("a", HERE, 0)
+    found.add("a", there, 0, is_hearsay=True)
+    assert found.address("a") == there  # nobody has tried the first
+    assert called(found, 0) == {"a"}
+    found.on_connected("a", 0)
+    found.on_closed("a", 0)
+    now = 0
+    for failures in range(4):
+        found.add("a", HERE, now, is_hearsay=True)
+        assert found.address("a") == (there if failures < 3 else HERE)
+        now += 1_000 * SECOND
+        assert called(found, now) == {"a"}
+        found.on_failed("a", now)
+    found.add("a", there, now)
+    assert found.address("a") == there  # not hearsay

@@ -11,7 +11,8 @@ from base.units import MS
 from feednet import Experiment, UserError
 from ssb.keys import Identity
 from ssb.message import Message
-from testbed.layerings.kinds.broker import ClientNode, broker_of
+from testbed.layerings.kinds.broker import ClientNode
+from testbed.layerings.nodes.node import middle_of
 from testbed.scenario.reader import load
 from topologies.mininet import sandbox
 
@@ -79,12 +80,16 @@ def test_what_comes_under_a_feeds_topic_and_is_no_message_of_it_is_dropped() -> 
     assert node._store.tips()[feed] == before
 
 
-def test_a_broker_has_a_node_of_its_own() -> None:
+@pytest.mark.parametrize("layering", ["broker", "room"])
+def test_a_broker_or_room_has_a_node_of_its_own(layering: str) -> None:
     network = load("fanout").network
-    assert broker_of(network, {"pub"}, None) == "r1"
+    assert middle_of(layering, network, {"pub"}, None) == "r1"
+    assert middle_of(layering, network, {"r1"}, None) != "r1"
     for at, message in (("pub", "'pub' publishes or follows"), ("r77", "'r77' is not a node")):
         with pytest.raises(UserError, match=message):
-            load("fanout", layerings=("broker",), changes={"parameters.broker.at": at})
+            load("fanout", layerings=(layering,), changes={f"parameters.{layering}.at": at})
+    with pytest.raises(UserError, match="every node publishes or follows"):
+        load("fanout", layerings=(layering,), changes={"subscribers": [*set(network.nodes) - {"pub"}]})
 
 
 def test_mosquitto_needs_mininet() -> None:

@@ -2,7 +2,6 @@
 
 import os
 import shutil
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, Literal
 
@@ -26,6 +25,7 @@ from testbed.layerings.nodes.node import (
     Process,
     SimpleLayering,
     StateSize,
+    middle_of,
 )
 from testbed.layerings.nodes.peer_role import Publication, RoleNode
 from testbed.layerings.nodes.titles import title
@@ -202,22 +202,11 @@ class BrokerNode(RoleNode, PassiveEndpoint):
         return {"refused": self._broker.counters.total()}
 
 
-def broker_of(network: Topology, ends: Collection[str], at: str | None) -> str:
-    """Return the node of the broker, `at` if it is given. Raises UserError if that is an end, or all are."""
-    links = Counter(interface.node for interface in network.interfaces)
-    places = [node for node in network.nodes if node not in ends]
-    if not places:
-        raise UserError("broker: every node publishes or follows; a broker needs one that does neither")
-    if at in ends:
-        raise UserError(f"broker: at: {at!r} publishes or follows, and a broker does neither")
-    return at or max(places, key=lambda node: links[node])
-
-
 def processes(
     network: Topology, node: str, ends: Collection[str], parameters: Mapping[str, Any]
 ) -> list[Process]:
     """Return the programs of a node besides its own: mosquitto, if the broker there is that."""
-    if parameters["program"] != MOSQUITTO or node != broker_of(network, ends, parameters["at"]):
+    if parameters["program"] != MOSQUITTO or node != middle_of("broker", network, ends, parameters["at"]):
         return []
     address, inflight = network.address(node), parameters["inflight"]
     said = ("persistence false", "max_queued_messages 0", f"max_inflight_messages {inflight}")
@@ -235,7 +224,7 @@ def mosquitto() -> str:
 
 def _node(context: Context) -> Node:
     ends = context.workload.publishers | context.workload.follows.keys()
-    at = broker_of(context.network, ends, context.parameters["at"])
+    at = middle_of("broker", context.network, ends, context.parameters["at"])
     return BrokerNode(context) if context.name == at else ClientNode(context, at)
 
 

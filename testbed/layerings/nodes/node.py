@@ -1,7 +1,7 @@
 """Interfaces of layerings and nodes: a layering's inputs and a node's duties in a run."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Protocol, runtime_checkable
 
@@ -13,6 +13,7 @@ from forwarder.pipelines.pit_size import StateSize as StateSize  # noqa: PLC0414
 from ssb.application import Event, Plan
 from ssb.store.blobs import MemoryBlobs
 from ssb.tiny.memory import MemoryTables
+from testbed.errors import UserError
 from testbed.layerings.nodes.workload import Feature, Feed, Workload
 from topologies.model import Topology
 from topologies.routing import BY_DELAY, Routing
@@ -302,3 +303,19 @@ class SimpleLayering(NamedTuple):
     def build(self, context: Context) -> Node:
         """Build a node of a run."""
         return self.node(context)
+
+
+def middle_of(layering: str, network: Topology, ends: Collection[str], at: str | None) -> str:
+    """Return the node of a layering's broker or room: `at`, or the one with most links that is no end.
+
+    Raises UserError if `at` publishes or follows, or all nodes do.
+    """
+    links = Counter(interface.node for interface in network.interfaces)
+    places = [node for node in network.nodes if node not in ends]
+    if not places:
+        raise UserError(
+            f"{layering}: every node publishes or follows; a {layering} needs one that does neither"
+        )
+    if at in ends:
+        raise UserError(f"{layering}: at: {at!r} publishes or follows, and a {layering} does neither")
+    return at or max(places, key=lambda node: links[node])

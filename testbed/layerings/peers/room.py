@@ -7,11 +7,10 @@ from ssb.peer.options import PORT
 from ssb.rooms.room import Room, RoomOptions
 from ssb.rooms.visits import DENIED, Visits
 from ssb.transport.address import PeerAddress
-from testbed.layerings.nodes.node import Context, SimpleLayering, StateSize
+from testbed.layerings.nodes.node import Context, SimpleLayering, StateSize, middle_of
 from testbed.layerings.nodes.peer_role import peer_identity
 from testbed.layerings.nodes.titles import title
 from testbed.layerings.nodes.workload import Feature
-from testbed.layerings.peers.ladder import hub_of
 from testbed.layerings.peers.ssb import SsbNode, SsbParameters
 
 TUNNEL_BYTES = 16
@@ -22,7 +21,9 @@ class RoomParameters(SsbParameters):
     """Parameters of `room`; `connect` has no effect."""
 
     at: str | None = None
-    """The node where the room is. Left out: the one with most links, the first of them."""
+    """The node where the room is, which neither publishes nor follows. Left out: of these, the one with most
+    links, the first of them.
+    """
     meets: Literal["friends", "all"] = "friends"
     """Between whom a tunnel is opened. `friends`: one of the two follows the other. `all`: any two."""
 
@@ -37,7 +38,8 @@ class RoomNode(SsbNode):
     def __init__(self, context: Context) -> None:
         self._room: Room | None = None
         self._visits: Visits | None = None
-        self._at = hub_of(context.network, context.parameters)
+        ends = context.workload.publishers | context.workload.follows.keys()
+        self._at = middle_of("room", context.network, ends, context.parameters["at"])
         super().__init__(context, None if context.name == self._at else self._at)
         if context.name == self._at:
             self._role.calls_at = None
