@@ -149,6 +149,7 @@ PARAMETERS = {
     "validate_data": Words("validation of Data by providers"),
     "interval_ms": Words("time between two calls", "ms"),
     "at": Words("node in the middle"),
+    "meets": Words("whom peers meet in the room"),
     "providers": Words("providers"),
     "hostile": Words("hostile nodes"),
     "attack": Words("attack of hostile nodes"),

@@ -90,6 +90,7 @@ def usual_tables():
         "ebt_modes": [],
         "tiny_commands": [],
         "causes": [],
+        "holders": [],
         "reach": [],
         "authors": [],
         "tiny_sent": [],

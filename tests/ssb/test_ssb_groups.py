@@ -644,7 +644,7 @@ def test_in_the_end_the_members_of_all_open_epochs_agree(steps: Steps, members: 
     everybody, group = begun(seed, members)
     play(everybody, group, steps)
     exchange(everybody)
-    inside = [each for each in everybody if each.groups.every() and each.groups.get(group).members]
+    inside = [each for each in everybody if each.groups.every() and the_group(each).members]
     for person in inside:
         try:
             text = person.post(group, "the end")

@@ -67,6 +67,7 @@ _OWN_PLACES = (
     "sparse",
     "broker",
     "room",
+    "holes",
 )
 """Layerings with a fixed index, and so one colour and dash on every page.
 
