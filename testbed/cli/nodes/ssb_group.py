@@ -94,11 +94,15 @@ def list_(settings: Settings, as_json: bool) -> None:
         if as_json:
             click.echo(json.dumps(one))
             continue
-        state = f"{len(one['members'])} members" if one["isMember"] else "no member any more"
-        click.echo(f"{one['id']}  {state}, {one['messages']} messages")
+        state = _number(len(one["members"]), "member") if one["isMember"] else "no member any more"
+        click.echo(f"{one['id']}  {state}, {_number(one['messages'], 'message')}")
         for feed in one["members"]:
             click.echo(f"  member     {label(feed, one['names'])}")
         for feed in sorted({*one["readers"]} - {*one["members"]}):
             click.echo(f"  still reads {label(feed, one['names'])}: removed, until somebody writes here")
         for epoch in one["epochs"][1:]:
             click.echo(f"  also named {epoch}")
+
+
+def _number(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
