@@ -253,12 +253,10 @@ class Account:
 
     def _add_deleted(self, message: str) -> None:
         """Append to the list. If its end is lost, a blob is fetched for others, and deleted, once more."""
-        try:
+        with suppress(OSError):
             file = os.open(self.path / DELETED, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
             with open(file, "w", encoding="utf-8") as lines:
                 lines.write(f"{message}\n")
-        except OSError as error:
-            raise StoreError(f"{self.path / DELETED}: {error.strerror}") from None
 
     def publish_sealed(self, content: Mapping[str, Any], now_ms: float, keys: Sequence[Key]) -> Message:
         """Write a private message of box2 for the holders of some keys; raise as publish() does."""

@@ -37,6 +37,15 @@ def shared_keys(identity: Identity, feed: str) -> list[Key]:
     return found[:1] if found[0] == found[1] else found
 
 
+def has_key(feed: str) -> bool:
+    """Whether messages can be sealed for a feed: 32 bytes need not be a point on its curve."""
+    try:
+        _ends(feed)
+    except InvalidRef:
+        return False
+    return True
+
+
 def own_key(identity: Identity) -> Key:
     """Return the key for messages to oneself.
 

@@ -8,6 +8,7 @@ from functools import cached_property
 from itertools import chain
 from typing import Any, Final, NamedTuple
 
+from ssb.groups.direct import has_key
 from ssb.groups.envelope import KEY_BYTES, Key
 from ssb.keys import InvalidRef, decode_base64, is_feed, parse_message
 from ssb.message import Message
@@ -128,11 +129,13 @@ def changes_members(content: dict[str, Any]) -> bool:
 
 
 def added_by(content: dict[str, Any], root: str) -> list[str]:
-    """Return the feeds that a content adds to the epoch with this root; those beyond its slots get no key."""
+    """Return the feeds that a content adds to the epoch with this root: without those beyond its slots, and
+    those for whom nobody can seal a message.
+    """
     recipients = content.get("recps")
     if content.get("root") != root or not isinstance(recipients, list):
         return []
-    return _feeds(recipients[1 : 1 + MAX_ADDED])
+    return [each for each in _feeds(recipients[1 : 1 + MAX_ADDED]) if has_key(each)]
 
 
 def offered_by(content: dict[str, Any]) -> tuple[str, bytes] | None:

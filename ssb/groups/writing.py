@@ -105,6 +105,7 @@ class Writer:
 
     def _begin(self, content: dict[str, Any], members: Collection[str]) -> Epoch:
         """Begin an epoch with a fresh key, and hand that to its members."""
+        self._groups.keys_of(members)  # before anything is written
         key = Key(self._random_bytes(KEY_BYTES), GROUP)
         if content.get("version") is not None:
             content = {**content, "secret": encode_base64(key.secret)}

@@ -19,6 +19,7 @@ class Connection:
         host: of its other end.
         called: the peer that this one has called; None if this one was called.
         since: when it was opened, ns.
+        greeted: when its handshake was complete, ns; 0 before.
         channel: its channel.
         calls: above the channel.
         heard: time of the last input, ns.
@@ -54,6 +55,7 @@ class Connection:
     is_answered: bool = False
     is_full: bool = False
     is_guest: bool = False
+    greeted: int = 0
     replication: int | None = None
     has_tried_ebt: bool = False
     asks_by_history: bool = False

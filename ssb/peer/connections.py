@@ -123,12 +123,9 @@ class Connections(Mapping[int, Connection]):
                         self.refuse(connection, "the handshake takes too long", now)
                 elif now >= connection.heard + self._options.idle:
                     self.close(connection, now)
-                elif connection.is_apart is None and now >= connection.since + self._options.without_ebt:
-                    try:
-                        self._services.reconsider(connection, now)
-                    except ServiceError as error:
-                        self.refuse(connection, str(error), now)
-                elif connection.waits_for_ebt and now >= connection.since + self._options.without_ebt:
+                elif connection.is_apart is None and now >= connection.greeted + self._options.without_ebt:
+                    self.reconsider([connection], now)
+                elif connection.waits_for_ebt and now >= connection.greeted + self._options.without_ebt:
                     self._services.fetch_all(connection)
 
     def update(self, now: int) -> None:
@@ -162,6 +159,16 @@ class Connections(Mapping[int, Connection]):
             for number, paused in room.take_pauses():
                 self.streams.pause(number, paused=paused)
 
+    def reconsider(self, connections: Iterable[Connection], now: int) -> None:
+        """Begin the services that are not those of rooms: see Services.reconsider()."""
+        for connection in connections:
+            with self.isolated(connection, now):
+                try:
+                    self._services.reconsider(connection, now)
+                except ServiceError as error:
+                    self.refuse(connection, str(error), now)
+            self.changed(connection)
+
     def changed(self, connection: Connection) -> None:
         """Mark a connection for update(): it may have output or a new deadline."""
         self._changed[connection.number] = None
@@ -193,7 +200,7 @@ class Connections(Mapping[int, Connection]):
             due = self._services.output_due(connection)
             deadline = deadline if due is None else min(deadline, due)
         if connection.waits_for_ebt or connection.is_apart is None:
-            deadline = min(deadline, connection.since + self._options.without_ebt)
+            deadline = min(deadline, connection.greeted + self._options.without_ebt)
         return deadline
 
     # Beginning

@@ -138,10 +138,8 @@ class Peer:
     def want_all(self, feeds: Collection[str], now: int) -> None:
         """Replicate feeds from now on."""
         self.protocol.want_all(feeds, now)
-        for connection in self.connections.values():
-            if connection.is_apart and connection.remote in feeds:
-                self.services.reconsider(connection, now)
-                self.connections.changed(connection)
+        apart = [each for each in self.connections.values() if each.is_apart and each.remote in feeds]
+        self.connections.reconsider(apart, now)
         self._fetch(feeds, now)
 
     def unwant(self, feed: str, now: int) -> None:

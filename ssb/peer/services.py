@@ -110,6 +110,7 @@ class Services:
 
     def open(self, connection: Connection, now: int) -> None:
         """Add an authenticated connection: make the initial calls, of which a guest hears none."""
+        connection.greeted = now
         connection.is_guest = self._access.is_guest(connection.remote)
         if connection.is_guest:
             return
@@ -117,6 +118,7 @@ class Services:
             line = Line(connection.number, connection.remote, connection.calls, connection.called is not None)
             for room in self.rooms:
                 room.open(line, now)
+                room.set_full(connection.number, connection.is_full, now)
         connection.is_apart = None
         self._begin(connection, now)
 
@@ -301,6 +303,8 @@ class Services:
         if event.name not in _ALWAYS and connection.is_apart is not False:
             if connection.is_apart is None:
                 connection.hold(event, now_ms)
+            elif self.blobs is not None and event.name == blobs.CREATE_WANTS and event.form == "source":
+                connection.wants_told = call  # told nothing before it is served
             else:
                 calls.end(call, _NOT_ALLOWED.format(",".join(event.name)))
             return

@@ -170,6 +170,8 @@ class Room:
 
     def set_full(self, number: int, is_full: bool, now: int) -> None:
         """See LineService."""
+        if is_full and number not in self._lines:  # a guest's, or a tunnel
+            return
         if is_full:
             self._full.add(number)
             self._stalled.set(number, now + STALLED)

@@ -85,7 +85,7 @@ class Contents:
             claim = self._claims[message.id] = _Claim(message.author, reference)
             self._dead[reference.blob].pop(claim, None)
             self._live[claim] += 1
-            if self._live[claim] == 1:
+            if self._live[claim] == 1 and reference.size <= self._quota:
                 self._over[claim.author][claim] = None
                 if self._fits(claim):
                     self._admit(claim)
@@ -195,15 +195,20 @@ class Contents:
 
     def _release(self, claim: _Claim) -> None:
         """Take a claim from its author's quota, and admit those for which there is room now."""
-        author, (_, size, blob) = claim
-        over = self._over[author]
+        if claim.reference.size > self._quota:
+            return
+        over = self._over[claim.author]
         if claim in over:
             del over[claim]
-            return
+        else:
+            self._take_out(claim)
+        while over and self._fits(first := next(iter(over))):
+            self._admit(first)
+
+    def _take_out(self, claim: _Claim) -> None:
+        author, (_, size, blob) = claim
         self._bytes[author] -= size
         self._sizes[blob][size] -= 1
         if not self._sizes[blob][size]:
             del self._sizes[blob][size]
         self._changed[author, blob] = None
-        while over and self._fits(first := next(iter(over))):
-            self._admit(first)

@@ -531,3 +531,17 @@ def test_a_blob_deleted_while_it_is_sent_ends_the_stream() -> None:
     store.remove(blob)
     assert source.take_output(1) == []
     assert source.is_over
+
+
+def test_a_content_beyond_the_whole_quota_keeps_no_other_one_out() -> None:
+    log, contents = Log(ANN), Contents(MemoryBlobs(), quota=20)
+    first, large, small = (sized(log, number, size) for number, size in enumerate((18, 21, 4), 1))
+    for message in (first, large, small):
+        contents.add(message)
+    wanted = reference_of(small)
+    assert wanted is not None
+    assert not contents.wants(wanted.blob)
+    contents.drop(first.id)
+    assert contents.wants(wanted.blob)
+    contents.drop(large.id)
+    assert contents.wants(wanted.blob)

@@ -322,7 +322,7 @@ def test_a_group_brings_no_feeds_of_strangers_by_the_hundred(tmp_path: Path) -> 
         [epoch] = world.accounts["mal"].groups.get(group).epochs
         world.do("mal", "groups", "add", arguments=[group, [world.id("ann"), world.id("bob")], ""])
         for first in range(3):
-            named = [f"@{b64encode(bytes([first, each]) + bytes(30)).decode()}.ed25519" for each in range(90)]
+            named = [Identity.from_seed(bytes([first, each]) * 16).ref for each in range(90)]
             content = {
                 "type": "group/add-member",
                 "root": epoch.root,

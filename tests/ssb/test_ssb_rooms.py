@@ -371,6 +371,12 @@ def test_a_room_and_a_visitor_that_follow_each_other_replicate_at_once(
         world.say("ann", text="live")
         world.run(2)
         assert world.tip("pub", "ann") == 2
+        blobs = {name: world.accounts[name].blobs.add(f"of {name}".encode()) for name in order}
+        for name, other in (order, order[::-1]):
+            world.do(other, "blobs", "want", arguments=[blobs[name]])
+        world.run(10)
+        for name in order:
+            assert None not in [world.accounts[name].blobs.size(blob) for blob in blobs.values()]
 
 
 def test_a_failure_on_one_tunnel_loses_nothing_of_others(
