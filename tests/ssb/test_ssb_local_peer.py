@@ -14,6 +14,7 @@ from local_peers import LocalPeers
 
 from base.endpoint import Program, StreamPort
 from ssb.daemon.commands import CommandError
+from ssb.keys import Identity
 from ssb.peer.options import PORT, PeerOptions
 from ssb.peer.peer import Peer
 from ssb.store.clocks import MemoryClocks
