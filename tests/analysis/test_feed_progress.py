@@ -5,12 +5,13 @@ import pytest
 from table import data, interest, item, lli, messages, nack, rows
 
 from analysis.decode.messages import STREAM_LAYERS
+from analysis.spark.parquet import of_table
 from analysis.tables import transactions
 from analysis.tables.events import packet_events, run_events
 from analysis.tables.feed_progress import captured_latency, feed_progress, sightings
 from analysis.tables.overhead import overhead, seen_once
 from analysis.tables.schema import EVENTS, FEED_PROGRESS, LATENCY, OVERHEAD
-from analysis.tables.shares import followed, of_table
+from analysis.tables.shares import followed
 
 pytestmark = pytest.mark.spark
 
