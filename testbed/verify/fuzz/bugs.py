@@ -121,7 +121,7 @@ BUGS = {
         "True",
     ),
     "a content that is no text": Bug(
-        "ssb", "ssb.detached", "attach", "(InvalidJson, UnicodeDecodeError)", "InvalidJson"
+        "ssb", "ssb.detached", "opened", "(InvalidJson, UnicodeDecodeError)", "InvalidJson"
     ),
     "a request to delete that is not obeyed": Bug(
         "ssb",
