@@ -313,12 +313,12 @@ def test_the_end_of_a_feed_is_a_message_to_a_stock_peer(tmp_path: Path, way: str
         ours.do("publish", arguments=[end_content(ours.id, Identity.from_seed(b"h" * 32))])
         if way == "ebt":
             stock.do("request", feeds=[ours.id])
+        else:  # before the other call, as of two connections one is closed
+            stock.do("fetch", address=ours.address, feed=ours.id)
         ours.do("connect", arguments=[stock.address])
         until(lambda: ours.do("status")["ended"].keys() == {ours.id, stock.id})
         if way == "ebt":
             until(lambda: stock.do("heads").get(ours.id) == 4)
-        else:
-            stock.do("fetch", address=ours.address, feed=ours.id)
         assert stock.do("ids", feed=ours.id) == ours.ids(ours.id)
         stock.do("publish", count=3, size=10)  # it knows no ends
         with OurPeer(tmp_path / "third") as third:  # another connection still works
