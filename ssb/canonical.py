@@ -48,6 +48,15 @@ def parse(text: str) -> Value:
     return value
 
 
+def object_in(data: bytes) -> dict[str, Any] | None:
+    """The object that bytes are as JSON; None if they are none."""
+    try:
+        value = parse(data.decode())
+    except (InvalidJson, UnicodeDecodeError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
 def stringify(value: Value, indent: int = 2) -> str:
     """Result of JavaScript's `JSON.stringify(value, null, indent)`.
 

@@ -25,7 +25,15 @@ from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
 from ssb.canonical import InvalidJson, Value, parse, stringify
-from ssb.keys import InvalidRef, blob_ref, decode_base64, encode_base64, parse_blob, parse_message
+from ssb.keys import (
+    InvalidRef,
+    blob_ref,
+    decode_base64,
+    encode_base64,
+    is_message,
+    parse_blob,
+    parse_message,
+)
 from ssb.message import InvalidMessage, Message, check_content
 
 DETACHED: Final = "detached"
@@ -103,7 +111,7 @@ def requested_by(message: Message) -> list[str]:
     if not isinstance(content, dict) or content.get("type") != DELETE:
         return []
     named = content.get("messages")
-    return [each for each in named if _is_id(each)] if isinstance(named, list) else []
+    return [each for each in named if is_message(each)] if isinstance(named, list) else []
 
 
 def attach(author: str, reference: Reference, data: bytes) -> dict[str, Any]:
@@ -134,16 +142,6 @@ def opened(data: bytes) -> tuple[Value, Value]:
     if not _is_salt(value["salt"]):
         raise InvalidContent(f"salt is not {SALT_BYTES} bytes in base64")
     return value["author"], value["content"]
-
-
-def _is_id(value: Value) -> bool:
-    if not isinstance(value, str):
-        return False
-    try:
-        parse_message(value)
-    except InvalidRef:
-        return False
-    return True
 
 
 def _is_salt(value: Value) -> bool:

@@ -18,15 +18,7 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from ssb.canonical import stringify
-from ssb.keys import (
-    SIGNATURE_SUFFIX,
-    Identity,
-    InvalidRef,
-    decode_base64,
-    encode_base64,
-    parse_feed,
-    verify,
-)
+from ssb.keys import Identity, InvalidRef, parse_feed, parse_signature, signature_text, verify
 from ssb.message import InvalidMessage, Message
 
 END: Final = "end-of-feed"
@@ -53,8 +45,8 @@ def end_content(feed: str, successor: Identity | None = None) -> dict[str, Any]:
         return {"type": END}
     if successor.ref == feed:
         raise ValueError(f"{feed} cannot go on in place of itself")
-    signature = encode_base64(successor.sign(_agreed(feed, successor.ref)))
-    return {"type": END, "successor": successor.ref, "consent": signature + SIGNATURE_SUFFIX}
+    consent = signature_text(successor.sign(_agreed(feed, successor.ref)))
+    return {"type": END, "successor": successor.ref, "consent": consent}
 
 
 def end_of(author: str, sequence: int, content: Mapping[str, Any] | str) -> End | None:
@@ -70,10 +62,10 @@ def end_of(author: str, sequence: int, content: Mapping[str, Any] | str) -> End 
     if not isinstance(successor, str) or not isinstance(consent, str) or successor == author:
         return None
     try:
-        key, signature = parse_feed(successor), decode_base64(consent.removesuffix(SIGNATURE_SUFFIX))
+        key, signature = parse_feed(successor), parse_signature(consent)
     except InvalidRef:
         return None
-    if not consent.endswith(SIGNATURE_SUFFIX) or not verify(key, signature, _agreed(author, successor)):
+    if not verify(key, signature, _agreed(author, successor)):
         return None
     return End(sequence, successor)
 

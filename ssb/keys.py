@@ -94,6 +94,30 @@ def parse_blob(ref: str) -> bytes:
     return _parse(ref, "&", ".sha256")
 
 
+def is_message(value: object) -> bool:
+    """Whether a value is a message's reference."""
+    try:
+        parse_message(value if isinstance(value, str) else "")
+    except InvalidRef:
+        return False
+    return True
+
+
+def signature_text(signature: bytes) -> str:
+    """A signature as text: base64 and `.sig.ed25519`."""
+    return encode_base64(signature) + SIGNATURE_SUFFIX
+
+
+def parse_signature(text: str) -> bytes:
+    """The 64 bytes of a signature as text; raise InvalidRef if malformed."""
+    if not text.endswith(SIGNATURE_SUFFIX):
+        raise InvalidRef(f"does not end with {SIGNATURE_SUFFIX}")
+    raw = decode_base64(text.removesuffix(SIGNATURE_SUFFIX))
+    if len(raw) != SIGNATURE_BYTES:
+        raise InvalidRef(f"has {len(raw)} bytes, not {SIGNATURE_BYTES}")
+    return raw
+
+
 def verify(public_key: bytes, signature: bytes, data: bytes) -> bool:
     """Whether `signature` (64 bytes) is the Ed25519 signature of `data` by `public_key` (32 bytes)."""
     if len(public_key) != KEY_BYTES:

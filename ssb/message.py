@@ -138,8 +138,8 @@ class Message:
             "content": content if isinstance(content, str) else dict(content),
         }
         unsigned = _stringify(fields).encode()
-        signature = keys.encode_base64(identity.sign(_signed_bytes(unsigned, hmac_key)))
-        message = cls.from_value(fields | {"signature": signature + keys.SIGNATURE_SUFFIX})
+        signature = keys.signature_text(identity.sign(_signed_bytes(unsigned, hmac_key)))
+        message = cls.from_value(fields | {"signature": signature})
         message.follow(previous)
         return message
 
@@ -204,7 +204,7 @@ class Message:
     def signed_parts(self, hmac_key: bytes | None = None) -> tuple[bytes, bytes]:
         """Return the bytes that the author signed, and the signature over them (64 bytes)."""
         unsigned = self.encoded[: -_SIGNATURE_MEMBER - len(_CLOSING)] + _CLOSING
-        return _signed_bytes(unsigned, hmac_key), _parse_signature(self.signature)
+        return _signed_bytes(unsigned, hmac_key), keys.parse_signature(self.signature)
 
     def follow(self, tip: "Message | None") -> None:
         """Check that this message is the next one in the feed whose last message is `tip`, None if empty.
@@ -273,15 +273,6 @@ def _signed_bytes(unsigned: bytes, hmac_key: bytes | None) -> bytes:
     return hmac.digest(hmac_key, unsigned, "sha512")[:32]
 
 
-def _parse_signature(text: str) -> bytes:
-    if not text.endswith(keys.SIGNATURE_SUFFIX):
-        raise InvalidRef(f"does not end with {keys.SIGNATURE_SUFFIX}")
-    raw = keys.decode_base64(text.removesuffix(keys.SIGNATURE_SUFFIX))
-    if len(raw) != keys.SIGNATURE_BYTES:
-        raise InvalidRef(f"has {len(raw)} bytes, not {keys.SIGNATURE_BYTES}")
-    return raw
-
-
 def _check_fields(value: dict[str, Any]) -> None:
     """Check all rules on the fields of one message, except for verifying the signature."""
     if list(value) not in (_FIELDS, _FIELDS_SWAPPED):
@@ -299,7 +290,7 @@ def _check_fields(value: dict[str, Any]) -> None:
     if value["hash"] != "sha256":
         raise InvalidMessage("hash is not sha256")
     check_content(value["content"])
-    _check_text("signature", value["signature"], _parse_signature)
+    _check_text("signature", value["signature"], keys.parse_signature)
 
 
 def _check_text(name: str, text: Value, read: Callable[[str], bytes]) -> None:

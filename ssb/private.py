@@ -13,7 +13,7 @@ from typing import Any, Final
 from nacl.bindings import crypto_box_seed_keypair, crypto_secretbox, crypto_secretbox_open
 from nacl.exceptions import CryptoError
 
-from ssb.canonical import InvalidJson, Value, parse, stringify
+from ssb.canonical import Value, object_in, stringify
 from ssb.keys import Identity, InvalidRef, agree_with, decode_base64, encode_base64, parse_feed
 
 SUFFIX: Final = ".box"
@@ -64,7 +64,7 @@ def unbox(content: object, identity: Identity) -> dict[str, Value] | None:
         slot = _open(raw[start : start + _SLOT], nonce, agreed)
         if slot is not None:
             text = _open(raw[_SLOTS + slot[0] * _SLOT :], nonce, slot[1:])
-            return _read(text)
+            return None if text is None else object_in(text)
     return None
 
 
@@ -75,11 +75,3 @@ def _open(sealed: bytes, nonce: bytes, key: bytes | None) -> bytes | None:
         return crypto_secretbox_open(sealed, nonce, key)
     except CryptoError:
         return None
-
-
-def _read(text: bytes | None) -> dict[str, Value] | None:
-    try:
-        value = parse(text.decode()) if text is not None else None
-    except (InvalidJson, UnicodeDecodeError):
-        return None
-    return value if isinstance(value, dict) else None

@@ -24,6 +24,7 @@ from ssb.rooms.room import REVOKE
 from ssb.store.blobs import RefusedBlob
 from ssb.store.feeds import Stored
 from ssb.transport.address import InvalidAddress, PeerAddress, parse_address
+from ssb.transport.calls import not_allowed
 from ssb.uri import plain
 
 if TYPE_CHECKING:  # large, and needed only by a running peer
@@ -107,7 +108,7 @@ class Commands:
                     return self._account.graph.is_following(source, feed)
         except (InvalidMessage, ForkedFeed, InvalidRef, InvalidAddress, ValueError) as error:
             raise CommandError(str(error)) from None
-        raise CommandError(f"method:{','.join(name)} is not in list of allowed methods")
+        raise CommandError(not_allowed(name))
 
     def stream(self, name: Sequence[str], arguments: Sequence[Value]) -> Iterator[Value]:
         """Yield the answers to a call of form source; raise CommandError and StoreError."""
@@ -115,7 +116,7 @@ class Commands:
             yield from self._group_log(arguments)
             return
         if tuple(name) != ("createLogStream",):
-            raise CommandError(f"method:{','.join(name)} is not in list of allowed methods")
+            raise CommandError(not_allowed(name))
         options = arguments[0] if arguments else {}
         if not isinstance(options, dict):
             raise CommandError("createLogStream takes an object of options")

@@ -7,6 +7,7 @@ from ssb.canonical import Value, parse
 from ssb.groups.groups import Group, Groups
 from ssb.groups.writing import Write, Writer
 from ssb.keys import parse_feed
+from ssb.transport.calls import not_allowed
 from ssb.uri import plain
 
 Namer = Callable[[str], str | None]
@@ -40,7 +41,7 @@ class GroupCalls:
                 return self._writer.post(plain(group), content).id
             case "list", _:
                 return self._list()
-        raise ValueError(f"method:groups,{name} is not in list of allowed methods")
+        raise ValueError(not_allowed(("groups", name)))
 
     def log(self, group: str, limit: int | None) -> Iterator[dict[str, Any]]:
         """Yield the messages of a group in order of receipt, the last `limit`, each with its plaintext."""

@@ -311,17 +311,19 @@ class LocalPeer(PeerWrapper):
         if not isinstance(content, dict):
             self._replicate_groups(now)
             return
-        self._has_news_of_pubs |= content.get("type") == PUB
-        contact = content.get("contact")
-        if content.get("type") == CONTACT and isinstance(contact, str):
+        kind, contact = content.get("type"), content.get("contact")
+        self._has_news_of_pubs |= kind == PUB
+        if kind == CONTACT and isinstance(contact, str):
             for feed in (contact, *graph.successors(contact)):
                 self._apply_block(message.author, feed, now)
                 if message.author == self._account.identity.ref:
                     self._meet(feed, now)
-        elif content.get("type") == END:
+        elif kind == END:
             for feed in graph.successors(message.author):
                 for author in graph.blockers(feed):
                     self._apply_block(author, feed, now)
+        else:
+            return
         changes = graph.take_changes()
         self._has_news_of_pubs |= bool(changes.added)
         self.peer.want_all(changes.added, now)

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 from nacl.bindings import crypto_secretbox, crypto_secretbox_open
 from nacl.exceptions import CryptoError
 
-from ssb.canonical import InvalidJson, Value, parse, stringify
+from ssb.canonical import stringify
 from ssb.keys import InvalidRef, decode_base64, encode_base64, parse_feed, parse_message
 
 SUFFIX: Final = ".box2"
@@ -181,15 +181,6 @@ def sealed_bytes(content: object) -> bytes | None:
         return decode_base64(content.removesuffix(SUFFIX))
     except InvalidRef:
         return None
-
-
-def read_body(body: bytes) -> dict[str, Value] | None:
-    """Return the content in an opened envelope; None if it is not an object in JSON."""
-    try:
-        value = parse(body.decode())
-    except (InvalidJson, UnicodeDecodeError):
-        return None
-    return value if isinstance(value, dict) else None
 
 
 def _use(context: Context, *labels: str) -> bytes:

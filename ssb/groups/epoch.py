@@ -122,6 +122,10 @@ class Epoch:
         newest = sorted(heads, key=lambda each: (each.message.timestamp, each.message.id), reverse=True)
         return [each.message.id for each in newest[:_MAX_HEADS]] or [self.root]
 
+    def tangles(self, *names: str) -> dict[str, Any]:
+        """Return the places of a message written now in some tangles."""
+        return {name: {"root": self.root, "previous": self.heads(name)} for name in names}
+
 
 def changes_members(content: dict[str, Any]) -> bool:
     """Whether a content may add members to its epoch, or exclude some."""

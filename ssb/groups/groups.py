@@ -22,6 +22,7 @@ from functools import reduce
 from itertools import islice
 from typing import Final, NamedTuple
 
+from ssb.canonical import object_in
 from ssb.groups.direct import own_key, shared_keys
 from ssb.groups.envelope import (
     GROUP,
@@ -31,7 +32,6 @@ from ssb.groups.envelope import (
     cloaked,
     context_of,
     open_sealed,
-    read_body,
     sealed_bytes,
 )
 from ssb.groups.epoch import INIT, Epoch, Private, changes_members, offered_by
@@ -301,5 +301,5 @@ def _unsealed(message: Message, keys: Iterable[Key], most_slots: int = MAX_SLOTS
 
 
 def _read(message: Message, opened: Opened | None) -> Private | None:
-    content = None if opened is None else read_body(opened.body)
+    content = None if opened is None else object_in(opened.body)
     return None if content is None or opened is None else Private(message, content, opened.key)

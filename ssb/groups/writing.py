@@ -54,8 +54,8 @@ class Writer:
     def post(self, id_: str, content: Mapping[str, Any]) -> Message:
         """Write a content to the members of a group; raise GroupError."""
         epoch = self._current(id_)
-        tangles = {"group": {"root": epoch.root, "previous": epoch.heads("group")}}
-        return self._put({**content, "recps": [epoch.id], "tangles": tangles}, [epoch.key])
+        content = {**content, "recps": [epoch.id], "tangles": epoch.tangles("group")}
+        return self._put(content, [epoch.key])
 
     def remove(self, id_: str, feeds: Collection[str]) -> str:
         """Exclude feeds from a group, and go on with a key that they do not get; return the epoch's id.
@@ -71,9 +71,7 @@ class Writer:
         for epoch in group.tips:
             excludes = sorted(epoch.members & set(feeds))
             if excludes:
-                tangles = {
-                    name: {"root": epoch.root, "previous": epoch.heads(name)} for name in ("group", "members")
-                }
+                tangles = epoch.tangles("group", "members")
                 content = {"type": EXCLUDE, "excludes": excludes, "recps": [epoch.id], "tangles": tangles}
                 self._put(content, [epoch.key])
         return self._go_on(group, group.members - set(feeds)).id
@@ -124,9 +122,7 @@ class Writer:
                 "version": "v1",
                 "groupKey": encode_base64(epoch.key.secret),
                 "root": epoch.root,
-                "tangles": {
-                    name: {"root": epoch.root, "previous": epoch.heads(name)} for name in ("group", "members")
-                },
+                "tangles": epoch.tangles("group", "members"),
                 "recps": [epoch.id, *some],
             }
             if text:

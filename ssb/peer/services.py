@@ -16,12 +16,11 @@ from ssb.replication.replication import InvalidRequest, ProtocolError, Replicati
 from ssb.rooms.line import Line, LineService
 from ssb.store.blobs import RefusedBlob
 from ssb.store.feeds import FeedStore, StoreError
-from ssb.transport.calls import Answered, Called, CallEvent, Finished
+from ssb.transport.calls import Answered, Called, CallEvent, Finished, not_allowed
 
 USE_INVITE: Final = ("invite", "use")
 
 _ALWAYS = {("gossip", "ping"), ("whoami",)}
-_NOT_ALLOWED = "method:{} is not in list of allowed methods"
 _MOST_STREAMS = 2  # of single messages: one that each side has opened
 _MOST_HELD = 1 << 20  # bytes from a remote that has not said whether it is a room
 _ROOM = 1 << 16  # bytes sent at once: enough to keep TCP busy, and a short queue
@@ -306,7 +305,7 @@ class Services:
             elif self.blobs is not None and event.name == blobs.CREATE_WANTS and event.form == "source":
                 connection.wants_told = call  # told nothing before it is served
             else:
-                calls.end(call, _NOT_ALLOWED.format(",".join(event.name)))
+                calls.end(call, not_allowed(event.name))
             return
         match event.name, event.form:
             case self._replication.name, "duplex":
@@ -343,7 +342,7 @@ class Services:
             case ("whoami",), "async":
                 calls.answer(call, {"id": self._reference})
             case _:
-                calls.end(call, _NOT_ALLOWED.format(",".join(event.name)))
+                calls.end(call, not_allowed(event.name))
 
     def _stream(self, connection: Connection, call: int, source: HistorySource | BlobSource) -> None:
         connection.sources[call] = source

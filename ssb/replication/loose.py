@@ -15,7 +15,7 @@ from itertools import islice
 from typing import Final
 
 from ssb.canonical import Value, parse, stringify
-from ssb.keys import InvalidRef, parse_message
+from ssb.keys import is_message, parse_message
 from ssb.message import ForkedFeed, InvalidMessage, Message
 from ssb.replication.replication import read_object
 from ssb.store.feeds import FeedStore
@@ -82,9 +82,7 @@ class Loose:
             return
         told = read_object(body, "wants of messages")
         for id_, value in islice(told.items(), MOST_WANTS):
-            try:
-                parse_message(id_)
-            except InvalidRef:
+            if not is_message(id_):
                 continue
             if isinstance(value, dict):
                 self._on_message(id_, value, received)

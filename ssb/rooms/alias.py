@@ -14,8 +14,8 @@ from ssb.keys import (
     Identity,
     InvalidRef,
     decode_base64,
-    encode_base64,
     parse_feed,
+    signature_text,
     verify,
 )
 from ssb.transport.address import InvalidAddress, PeerAddress, parse_address
@@ -57,7 +57,7 @@ class Alias(NamedTuple):
 def sign(identity: Identity, room: str, name: str) -> Alias:
     """Return an alias that an identity has signed for a room; raise InvalidAlias."""
     signature = identity.sign(_registration(room, identity.ref, name))
-    return check(Alias(name, identity.ref, encode_base64(signature) + SIGNATURE_SUFFIX), room)
+    return check(Alias(name, identity.ref, signature_text(signature)), room)
 
 
 def check(alias: Alias, room: str) -> Alias:

@@ -154,10 +154,8 @@ class Room:
         if other is None:
             return
         there, call = other
-        calls = self._lines[there].calls
-        if calls.is_open(call):
-            calls.send(call, answer.body, answer.body_type)
-            self._changed[there] = None
+        self._lines[there].calls.send(call, answer.body, answer.body_type)
+        self._changed[there] = None
         if there in self._full:
             self._waiting.setdefault(there, set()).add(number)
             self._pauses.append((number, True))

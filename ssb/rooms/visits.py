@@ -149,7 +149,7 @@ class Visits:
         if isinstance(action, Close):
             self._forget(action.stream)
             calls.end(call, "broken off" if action.abort else "")
-        elif calls.is_open(call):
+        else:
             calls.send(call, action.data, BodyType.BINARY)
 
     def _begin(self, visit: Visit, call: int, peer: str) -> int:

@@ -8,7 +8,7 @@ carry an error.
 call has the number of this side's packets: positive if this side has called, negative if the other has.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from ssb.canonical import InvalidJson, Value, parse, stringify
@@ -47,6 +47,11 @@ class Finished(NamedTuple):
 
 
 CallEvent = Called | Answered | Finished
+
+
+def not_allowed(name: Iterable[str]) -> str:
+    """Return the error of a call that is not served, as muxrpc words it."""
+    return f"method:{','.join(name)} is not in list of allowed methods"
 
 
 class _Call:

@@ -754,8 +754,8 @@ def test_a_member_without_a_usable_key_is_none() -> None:
     ann.writer.add(group, [ben.ref, cleo.ref])
     exchange(everybody)
     epoch = the_group(ben).epochs[0]
-    tangles = {name: {"root": epoch.root, "previous": epoch.heads(name)} for name in ("group", "members")}
-    content = {"type": "group/add-member", "version": "v1", "root": epoch.root, "tangles": tangles}
+    content = {"type": "group/add-member", "version": "v1", "root": epoch.root}
+    content |= {"tangles": epoch.tangles("group", "members")}
     content |= {"groupKey": encode_base64(epoch.key.secret), "recps": [epoch.id, unusable]}
     ben.write(content, [epoch.key])
     exchange(everybody)

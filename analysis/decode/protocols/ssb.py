@@ -26,7 +26,7 @@ from forwarder.wire.name import to_uri
 from ndn_over_ssb.contract import CONTRACT
 from ndn_over_ssb.line import PACKETS
 from ndn_over_ssb.name_space import NAME_SPACE
-from ssb.canonical import InvalidJson, parse
+from ssb.canonical import object_in
 from ssb.keys import InvalidRef, parse_blob
 from ssb.peer.options import PORT
 from ssb.replication.blobs import CREATE_WANTS, GET
@@ -208,7 +208,7 @@ class _Framer:
             return Message(_END, (), fields=fields)
         if name == GET:
             return Message(_BLOB, (), fields=fields)
-        value = _parse(packet.body)
+        value = object_in(packet.body)
         if value is None:
             return Message(_ANSWER, (), fields=fields)
         if isinstance(value.get("value"), dict):
@@ -272,14 +272,14 @@ def _entry_parts(value: dict[str, Any], size: int) -> tuple[tuple[str, int], ...
 
 
 def _name(body: bytes) -> tuple[str, ...]:
-    name = (_parse(body) or {}).get("name")
+    name = (object_in(body) or {}).get("name")
     words = name if isinstance(name, list) else [name]
     return tuple(str(word).encode(errors="replace").decode() for word in words)  # without lone surrogates
 
 
 def _blob(body: bytes) -> str | None:
     """Return the name, as a URI, of the blob that a call is for; None if it names none."""
-    arguments = (_parse(body) or {}).get("args")
+    arguments = (object_in(body) or {}).get("args")
     first = arguments[0] if isinstance(arguments, list) and arguments else None
     if isinstance(first, dict):
         first = first.get("hash", first.get("key"))
@@ -288,15 +288,6 @@ def _blob(body: bytes) -> str | None:
         return to_uri(blob_name(str(first)))
     except InvalidRef:
         return None
-
-
-def _parse(body: bytes) -> dict[str, Any] | None:
-    """Return the object in a body; None for any other value."""
-    try:
-        value = parse(body.decode())
-    except (InvalidJson, UnicodeDecodeError):
-        return None
-    return value if isinstance(value, dict) else None
 
 
 def _feed(author: str) -> str | None:

@@ -12,7 +12,14 @@ import click
 
 from ssb.graph import CONTACT
 from testbed.cli.group import LazyGroup
-from testbed.cli.nodes.ssb_lines import detached_text, label, message_line, numbers_text, reference_of
+from testbed.cli.nodes.ssb_lines import (
+    detached_text,
+    label,
+    limit_option,
+    message_line,
+    numbers_text,
+    reference_of,
+)
 from testbed.cli.usage import exclude
 from testbed.errors import UserError, as_user_error
 
@@ -380,13 +387,7 @@ def connect(settings: Settings, address: str) -> None:
 
 @ssb.command()
 @click.argument("feed", required=False)
-@click.option(
-    "--limit",
-    type=click.IntRange(1, 1_000_000),
-    default=20,
-    show_default=True,
-    help="Newest messages at most.",
-)
+@limit_option
 @click.option("--all", "is_whole", is_flag=True, help="All messages.")
 @click.option("--type", "kind", help="Messages of one type only, such as post or contact.")
 @click.option("--json", "as_json", is_flag=True, help="An export: a line of JSON a message.")

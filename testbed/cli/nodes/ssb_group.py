@@ -5,7 +5,7 @@ import json
 import click
 
 from testbed.cli.nodes.ssb import Settings, body_of, commands_of
-from testbed.cli.nodes.ssb_lines import label, message_line, reference_of
+from testbed.cli.nodes.ssb_lines import label, limit_option, message_line, reference_of
 
 
 @click.group()
@@ -64,13 +64,7 @@ def post(settings: Settings, group: str, text: str | None, content: str | None) 
 
 @group.command()
 @click.argument("group")
-@click.option(
-    "--limit",
-    type=click.IntRange(1, 1_000_000),
-    default=20,
-    show_default=True,
-    help="Newest messages at most.",
-)
+@limit_option
 @click.option("--json", "as_json", is_flag=True, help="A line of JSON a message, with its plaintext.")
 @click.pass_obj
 def log(settings: Settings, group: str, limit: int, as_json: bool) -> None:

@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+import click
+
 from ssb.daemon.views import shown
 from ssb.groups.epoch import ADD, EXCLUDE, INIT
 from ssb.keys import InvalidRef, parse_feed
@@ -61,6 +63,15 @@ def when(ms: float, form: str = "%Y-%m-%d %H:%M:%S") -> str:
         return datetime.fromtimestamp(ms / 1000, UTC).strftime(form)
     except (OverflowError, ValueError, OSError):
         return f"{ms:g} ms"
+
+
+limit_option = click.option(
+    "--limit",
+    type=click.IntRange(1, 1_000_000),
+    default=20,
+    show_default=True,
+    help="Newest messages at most.",
+)
 
 
 def message_line(value: dict[str, Any], said: dict[str, Any] | None, name: str | None) -> str:
