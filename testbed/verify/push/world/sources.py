@@ -9,7 +9,7 @@ or have done so within the last STALE_NS.
 or knows it for one that refuses or keeps silent.
 
 An upstream counts until the neighbour restarts, or forgets an unfollowed feed. Its offers are then void, as
-its next answer shows.
+its next answer shows; or that, or a Hello, shows that the neighbour offers the same again.
 """
 
 from collections import Counter, defaultdict
@@ -77,6 +77,7 @@ class Sources:
         offered = [reference(frame.feed)] if frame.evidence is not None and frame.kind != "lli" else []
         if frame.hello is not None:
             offered += [state.reference for state in frame.hello.states if state.evidence is not None]
+            offered += self._agreed(node, peer)
         for feed in offered:
             key = node, peer, feed
             before = self._offers.get(key, -1)
@@ -84,6 +85,28 @@ class Sources:
                 self._renewed.add((node, feed))
             self._offers[key] = max(before, sent)
             self._latest[key] = sent
+
+    def _agreed(self, node: str, peer: str) -> list[bytes]:
+        """Return the feeds whose void offers a neighbour repeats, by a Hello that need not name them.
+
+        It has started anew, and has on record for the node the evidence that the node had before: a digest
+        or a reply then names no difference.
+        """
+        here, there = (self._places[name].host.forwarder.feeds for name in (node, peer))
+        if here is None or there is None:
+            return []
+        to, back = self._places[node].faces[peer], self._places[peer].faces[node]
+        agreed = []
+        for entry in here:
+            key, holder = (node, peer, entry.reference), entry.holder(to)
+            if self._offers.get(key, -1) >= self._begun_at(peer, entry.reference):
+                continue
+            granted = next((each.ranges.get(back) for each in there if each.feed == entry.feed), None)
+            if holder is None or holder.offered is None or granted is None or granted.told is None:
+                continue
+            if granted.told.bare == holder.offered.bare:
+                agreed.append(entry.reference)
+        return agreed
 
     def acted(self, node: str, now: int) -> None:
         """Check a node after an event. Raises Violation."""
