@@ -484,9 +484,9 @@ class FeedTable:
     def __iter__(self) -> Iterator[FeedEntry]:
         return iter(self._entries.values())
 
-    def remembered(self) -> Iterator[tuple[bytes, Memory]]:
-        """Iterate over feeds whose entries have ended, and what is still known of them."""
-        return ((feed, memory) for feed, (_, memory) in self._left.items())
+    def remembered(self) -> Iterator[tuple[bytes, int, Memory]]:
+        """Iterate over feeds whose entries have ended, until when (ns) and what is still known of them."""
+        return ((feed, until, memory) for feed, (until, memory) in self._left.items())
 
     # Entries.
 

@@ -110,7 +110,7 @@ def _sources_size(feeds: FeedTable) -> StateSize:
         if evidence:
             entries += 1
             size += EVIDENCE_BYTES * evidence + len(entry.evidence.proof if entry.evidence else b"")
-    for feed, memory in feeds.remembered():
+    for feed, _, memory in feeds.remembered():
         entries += 1
         size += len(feed) + NONCE_BYTES * len(memory.nonces)
         if memory.evidence is not None:

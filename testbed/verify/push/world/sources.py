@@ -142,11 +142,11 @@ class Sources:
             return
         for entry in feeds:
             self._check_evidence(node, entry, now)
-        for feed, memory in feeds.remembered():
+        for feed, until, memory in feeds.remembered():
+            self._ended[node, feed] = until - REMEMBERED
             before, best = self._held.get((node, feed), (None, None))
             if memory.evidence is not None and memory.evidence.beats(best):
                 self._held[node, feed] = before, memory.evidence
-                self._ended[node, feed] = now
 
     def changed(self, now: int) -> None:
         """Handle a change of links, processes or devices of the network."""
