@@ -157,6 +157,10 @@ SENTENCES = {
 _PLACE = re.compile(r"\{(\w+): ([^}]*)\}")
 
 
+_SHORT = 24
+"""Characters of a name that fits a line of a telephone beside its comma."""
+
+
 def say(key: str, **parts: object) -> Markup:
     """Return a sentence as markup, its places filled; plain text is escaped."""
     return Markup(_PLACE.sub(r"{\1}", SENTENCES[key])).format(**parts)
@@ -169,8 +173,8 @@ def capital(text: Markup) -> Markup:
 
 
 def name(text: str) -> Markup:
-    """Return a name as markup: of a layering, a node, a metric."""
-    return Markup("<bdi>{}</bdi>").format(text)
+    """Return the markup of a name: of a layering, a node, a metric. A line breaks it only if it is long."""
+    return Markup("<bdi class=long>{}</bdi>" if len(text) > _SHORT else "<bdi>{}</bdi>").format(text)
 
 
 def figure(value: float, text: str, *of: object) -> Markup:
