@@ -15,7 +15,7 @@ its next answer shows; or that, or a Hello, shows that the neighbour offers the 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 
-from forwarder.lli.entry import FeedEntry
+from forwarder.lli.entry import FeedEntry, Memory
 from forwarder.lli.estimates import MAX_TIMEOUT
 from forwarder.lli.neighbours import HELLO
 from forwarder.lli.table import REMEMBERED, FeedTable
@@ -64,12 +64,12 @@ class Sources:
         self._broken: dict[Key, int] = {}  # since when, ns, in that order
         self.beginnings = 0
         self._begun: dict[tuple[str, bytes | None], int] = {}  # by node, and by feed's reference
-        self._held: dict[Key, tuple[FeedEntry | None, Evidence | None]] = {}
+        self._held: dict[Key, tuple[FeedEntry | Memory | None, Evidence | None]] = {}
         # The newest offer of evidence, and the one heard last, by node, neighbour and reference.
         self._offers: dict[tuple[str, str, bytes], int] = {}
         self._latest: dict[tuple[str, str, bytes], int] = {}
         self._renewed: set[tuple[str, bytes]] = set()  # nodes with offers of a restarted neighbour
-        self._ended: dict[Key, int] = {}  # ended entries, with times, ns
+        self._ended: dict[Key, int] = {}  # entries that are remembered, with their ends, ns
         self._unfed: dict[Key, int] = {}  # entries without a source, with times, ns
 
     def heard(self, node: str, peer: str, frame: Frame, sent: int) -> None:
@@ -141,12 +141,10 @@ class Sources:
         if feeds is None:
             return
         for entry in feeds:
-            self._check_evidence(node, entry, now)
+            self._check_evidence(node, entry.feed, entry, now)
         for feed, until, memory in feeds.remembered():
+            self._check_evidence(node, feed, memory, now)
             self._ended[node, feed] = until - REMEMBERED
-            before, best = self._held.get((node, feed), (None, None))
-            if memory.evidence is not None and memory.evidence.beats(best):
-                self._held[node, feed] = before, memory.evidence
 
     def changed(self, now: int) -> None:
         """Handle a change of links, processes or devices of the network."""
@@ -170,16 +168,18 @@ class Sources:
     def _begun_at(self, node: str, feed: bytes) -> int:
         return max(self._begun.get((node, None), 0), self._begun.get((node, feed), 0))
 
-    def _check_evidence(self, node: str, entry: FeedEntry, now: int) -> None:
-        """Check that evidence gets no worse within an entry's life."""
-        before, best = self._held.get((node, entry.feed), (None, None))
-        if best is not None and best.beats(entry.evidence):
-            if before is entry or not self._may_forget(node, entry.feed, now):
-                raise Violation("evidence", node, f"{entry.evidence} in place of {best}")
-            self._begin(node, entry.reference)
-            if entry.feed in self._ways:
-                self._trace(entry.feed, now)
-        self._held[node, entry.feed] = entry, entry.evidence
+    def _check_evidence(self, node: str, feed: bytes, life: FeedEntry | Memory, now: int) -> None:
+        """Check that evidence gets no worse within an entry's life, and while its findings are remembered."""
+        before, best = self._held.get((node, feed), (None, None))
+        if best is not None and best.beats(life.evidence):
+            if before is life or not self._may_forget(node, feed, now):
+                raise Violation("evidence", node, f"{life.evidence} in place of {best}")
+            self._begin(node, reference(feed))
+            if feed in self._ways:
+                self._trace(feed, now)
+        if before is not life:
+            self._ended.pop((node, feed), None)
+        self._held[node, feed] = life, life.evidence
 
     def _check_hops(self, node: str, entry: FeedEntry, feeds: FeedTable) -> None:
         """Check that a node without a source has forgotten no next hop."""
@@ -198,7 +198,8 @@ class Sources:
         feeds = self._places[node].host.forwarder.feeds
         all_feeds = {device.feed for place in self._places.values() for device in place.devices}
         has_room = feeds is None or feeds.store.max_feeds >= len(all_feeds)
-        return not has_room or now - self._ended[node, feed] >= REMEMBERED
+        ended = self._ended.get((node, feed))
+        return not has_room or (ended is not None and now - ended >= REMEMBERED)
 
     def ended(self, node: str) -> None:
         """Count the activity of a node's process."""
@@ -245,7 +246,6 @@ class Sources:
     def _end(self, node: str, feed: bytes, now: int) -> None:
         """Drop a node's record of a feed."""
         self._unfed.pop((node, feed), None)
-        self._ended[node, feed] = now
         ways = self._ways[feed]
         if node in ways:
             del ways[node]
