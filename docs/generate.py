@@ -389,7 +389,7 @@ _CONSTANTS: list[tuple[ModuleType | type, str, Callable[[int], str], str]] = [
     (backfill, "WINDOW", str, "items of the past under way"),
     (backfill, "MAX_ROUNDS", str, "times that every next hop is asked for an item"),
     (ranges, "MOST_AGAIN", str, "a repair is short, and a stranger's must be"),
-    (ranges, "_REMEMBERED_NONCES", str, "of one downstream's LLIs"),
+    (ranges, "REMEMBERED_NONCES", str, "of one downstream's LLIs, and of own ones: more than `PULL_WINDOW`"),
     (forks, "_PROOF_INTERVAL", _ns, "between proofs to one face"),
     (table, "RANGE_BYTES", _size, "a range's part of measured state: face 4, next 8, limit 8, expiry 8"),
     (table, "MOST_FEEDS_PER_FACE", str, "half of the default `max_feeds`"),

@@ -1,21 +1,19 @@
 """A feed that is relayed: what a forwarder knows of one feed that downstreams have credit for."""
 
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from base.units import NEVER
 from forwarder.feedcache.cache import FeedCache
 from forwarder.feedcache.items import Item
 from forwarder.lli.backfill import Backfill
 from forwarder.lli.estimates import Rtt
-from forwarder.lli.ranges import Range, Ranges
+from forwarder.lli.ranges import REMEMBERED_NONCES, Range, Ranges
 from forwarder.lli.upstream import Upstream
 from forwarder.wire.evidence import Evidence
 from forwarder.wire.hello import reference
 from forwarder.wire.lp import LpPacket
 from forwarder.wire.packet import SENT_HOP_LIMIT, Data
-
-_REMEMBERED_NONCES: Final = 16
 
 
 class Memory(NamedTuple):
@@ -221,7 +219,7 @@ class FeedEntry:
 
     def sends(self, nonce: int) -> None:
         """Remember an LLI that is sent."""
-        self.nonces = (*self.nonces[1 - _REMEMBERED_NONCES :], nonce)
+        self.nonces = (*self.nonces[1 - REMEMBERED_NONCES :], nonce)
 
     def look_again(self) -> None:
         """Let nothing count as gone: a source, a route or a link is new, or an item has come."""

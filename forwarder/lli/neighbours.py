@@ -103,10 +103,11 @@ class Neighbour:
         """Return the standing of the grant to it of one feed, as this node holds it."""
         entry = self.held.get(reference)
         holder = None if entry is None else entry.holder(self.face)
-        if holder is None or holder.head > holder.limit:
+        if holder is None or holder.next > holder.limit:
             return Standing(reference)
+        first = holder.head if holder.head <= holder.limit else holder.next  # the rest is sent, and was lost
         offered = holder.offered
-        return Standing(reference, holder.head, holder.limit, None if offered is None else offered.bare)
+        return Standing(reference, first, holder.limit, None if offered is None else offered.bare)
 
     def state(self, reference: bytes) -> Standing:
         """Return the standing of its own grant of one feed."""

@@ -9,8 +9,8 @@ from forwarder.wire.feed import LAST_ITEM
 from forwarder.wire.lp import make_lp
 from forwarder.wire.packet import MOST_LIFETIME_MS, SENT_HOP_LIMIT, Data, Interest
 
-_REMEMBERED_NONCES: Final = 4
-"""LLIs of one downstream by which the link's late duplicate of one is told."""
+REMEMBERED_NONCES: Final = 48
+"""LLIs by which a late duplicate, or one led back, is told: more than a node that pulls has under way."""
 
 
 class Range:
@@ -126,7 +126,7 @@ class Ranges:
             return []
         if self.is_repeated(face, lli.nonce):
             return []
-        self._heard[face] = (*self._heard.get(face, ())[1 - _REMEMBERED_NONCES :], lli.nonce)
+        self._heard[face] = (*self._heard.get(face, ())[1 - REMEMBERED_NONCES :], lli.nonce)
         limit = min(first + credit - 1, LAST_ITEM)
         lifetime = min(lli.lifetime_ms, MOST_LIFETIME_MS) * MS
         expiry = now + lifetime
@@ -138,8 +138,9 @@ class Ranges:
         granted.nonce, granted.known, granted.lifetime = lli.nonce, lli.known, lifetime
         granted.hop_limit = _hops_left(lli)
         granted.is_pressing = not granted.is_answered
+        # Several nodes may ask by way of one legacy forwarder, which keeps the LLI of each for its lifetime.
+        granted.expiry = max(expiry, granted.expiry)
         if limit < granted.next:
-            granted.expiry = max(expiry, granted.expiry)  # what is to come is granted as it was
             again = range(max(first, limit - MOST_AGAIN + 1), limit + 1)
             found = [data for data in map(get, again) if data is not None]
             if len(found) == len(again) and not set(again).intersection(granted.again):
@@ -147,7 +148,6 @@ class Ranges:
                 return found
             granted.again = tuple(sorted({*granted.again, *again}))[-MOST_AGAIN:]
         else:
-            granted.expiry = expiry
             granted.next = min(granted.next, first)
             granted.limit = max(granted.limit, limit)
             granted.again = tuple(seq for seq in granted.again if seq < granted.next)  # the rest is anyway

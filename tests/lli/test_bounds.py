@@ -76,12 +76,12 @@ BOUNDS = [
     ),
     Bound(
         "nonces of a downstream",
-        value(ranges, "_REMEMBERED_NONCES", 1000),
+        value(ranges, "REMEMBERED_NONCES", 1000),
         test_ranges.test_only_the_newest_nonces_are_remembered,
     ),
     Bound(
         "nonces of own LLIs",
-        value(entry, "_REMEMBERED_NONCES", 1000),
+        value(entry, "REMEMBERED_NONCES", 1000),
         test_table.test_so_many_own_llis_are_known_when_they_are_led_back,
     ),
     Bound(

@@ -158,7 +158,7 @@ _PLACE = re.compile(r"\{(\w+): ([^}]*)\}")
 
 
 _SHORT = 24
-"""Characters of a name that fits a line of a telephone beside its comma."""
+"""Characters of a word that fits a line of a telephone beside its comma."""
 
 
 def say(key: str, **parts: object) -> Markup:
@@ -173,8 +173,9 @@ def capital(text: Markup) -> Markup:
 
 
 def name(text: str) -> Markup:
-    """Return the markup of a name: of a layering, a node, a metric. A line breaks it only if it is long."""
-    return Markup("<bdi class=long>{}</bdi>" if len(text) > _SHORT else "<bdi>{}</bdi>").format(text)
+    """Return the markup of a name: of a layering, a node, a metric. No line breaks within a short word."""
+    is_word = len(text) <= _SHORT and " " not in text
+    return Markup("<bdi class=word>{}</bdi>" if is_word else "<bdi>{}</bdi>").format(text)
 
 
 def figure(value: float, text: str, *of: object) -> Markup:
