@@ -4,7 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from base.units import MS
-from forwarder.lli.ranges import LAST_ITEM, MOST_AGAIN, Ranges
+from forwarder.lli.ranges import LAST_ITEM, MOST_AGAIN, REMEMBERED_NONCES, Ranges
+from forwarder.lli.upstream import PULL_WINDOW
 from forwarder.wire.evidence import Evidence
 from forwarder.wire.feed import feed_name, item_name
 from forwarder.wire.lp import parse_lp
@@ -118,7 +119,6 @@ def test_a_duplicate_of_the_link_changes_nothing() -> None:
         assert grant(ranges, 1, 1, 100, nonce=nonce, now=500 * MS) == []
     assert items(ranges, 1, 40) == list(range(10, 17))
     grant(ranges, 1, 1, 2, nonce=9)
-    assert not ranges.is_repeated(1, 1)
     assert not ranges.is_repeated(2, 9)
 
 
@@ -150,9 +150,17 @@ def test_evidence_goes_without_its_proof_to_those_who_hold_the_number() -> None:
 
 def test_only_the_newest_nonces_are_remembered() -> None:
     ranges = Ranges()
-    for nonce in range(1, 6):
-        grant(ranges, 1, 4 * nonce - 3, 4, nonce=nonce)
-    assert [nonce for nonce in range(1, 6) if ranges.is_repeated(1, nonce)] == [2, 3, 4, 5]
+    for nonce in range(REMEMBERED_NONCES + 1):
+        grant(ranges, 1, 4 * nonce + 1, 4, nonce=nonce)
+    assert [nonce for nonce in range(60) if ranges.is_repeated(1, nonce)] == list(range(1, 49))
+    assert REMEMBERED_NONCES > PULL_WINDOW  # else what one asks for at a time hides its own duplicates
+
+
+def test_an_lli_does_not_shorten_what_another_was_granted() -> None:
+    ranges = Ranges()  # two nodes ask by way of one legacy forwarder
+    grant(ranges, 1, 1, 8, nonce=1, lifetime_ms=60_000)
+    grant(ranges, 1, 8, 1, nonce=2, lifetime_ms=4_000)
+    assert ranges.first_expiry() == 60_000 * MS
 
 
 def test_credit_zero_cancels_and_time_expires() -> None:
