@@ -9,7 +9,7 @@ from base.units import NEVER
 from forwarder.feedcache import cache, fork, items, resequencer
 from forwarder.feedcache.cache import FeedCache
 from forwarder.feedcache.items import Item
-from forwarder.lli import consumer, forks
+from forwarder.lli import consumer, forks, ranges
 from forwarder.lli.backfill import Backfill
 from forwarder.lli.consumer import Consumer
 from forwarder.lli.credit import FixedCredit
@@ -40,6 +40,16 @@ def _never_rewound(original: Any, self: Ranges, face: int, *rest: Any) -> list[D
     if granted is not None and granted is known:
         granted.next = max(granted.next, before)
     return []
+
+
+def _shortened(
+    original: Any, self: Ranges, face: int, first: int, lli: Interest, now: int, get: Any
+) -> list[Data]:
+    again: list[Data] = original(self, face, first, lli, now, get)
+    granted = self.get(face)
+    if granted is not None:
+        granted.expiry = now + granted.lifetime
+    return again
 
 
 def _cancel_unheard(original: Any, self: Ranges, face: int, first: int, lli: Interest, *rest: Any) -> Any:
@@ -156,6 +166,8 @@ MUTANTS: Mutants = {
     "credit off by one": (instead(Ranges, "grant", _off_by_one),),
     "missed rewind": (instead(Ranges, "grant", _never_rewound),),
     "cancel unheard": (instead(Ranges, "grant", _cancel_unheard),),
+    "grant shortened": (instead(Ranges, "grant", _shortened),),
+    "few nonces known": (Patch(ranges, "REMEMBERED_NONCES", lambda _: 4),),
     "forgotten expiry": (Patch(Ranges, "expire", returns(result=False)),),
     "fork accepted": (
         Patch(FeedCache, "stop", returns(result=False)),

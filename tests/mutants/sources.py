@@ -12,7 +12,7 @@ from forwarder.lli.table import FeedTable
 from forwarder.lli.upstream import Lli, Upstream
 from forwarder.lli.upstreams import Upstreams
 from forwarder.wire.evidence import Evidence
-from forwarder.wire.hello import Hello
+from forwarder.wire.hello import Hello, Standing
 from forwarder.wire.packet import SENT_HOP_LIMIT
 from mutants.patches import Mutants, Patch, instead, returns
 
@@ -94,7 +94,17 @@ def _any_lease_whole(original: Any, self: Upstream, limit: int, until: int, now:
     return llis
 
 
+def _missing_not_named(original: Any, self: Neighbour, reference: bytes) -> Standing:
+    entry = self.held.get(reference)
+    holder = None if entry is None else entry.holder(self.face)
+    if holder is not None and holder.head > holder.limit:
+        return Standing(reference)
+    standing: Standing = original(self, reference)
+    return standing
+
+
 SOURCE_MUTANTS: Mutants = {
+    "missing items not named": (instead(Neighbour, "have", _missing_not_named),),
     "evidence not compared": (Patch(Evidence, "beats", returns(result=True)),),
     "evidence as good taken": (instead(Evidence, "beats", _not_strictly),),
     "hops not counted": (Patch(Evidence, "onward", _no_hop_more),),
