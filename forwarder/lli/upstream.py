@@ -279,6 +279,8 @@ class Upstream:
         if extra <= 0 or extra < self.limit - self.head + 1 or self._lifetime_ms(now) <= 0:
             self._schedule()
             return []
+        if self.next > self.limit:
+            self.expiry = 0  # the grant before has been spent
         first, self.limit = self.limit + 1, limit
         return self._ask(first, now)
 
@@ -465,7 +467,7 @@ class Upstream:
             return []
         # All that is wanted: the upstream may have started anew, and would grant no more than this asks for.
         self.granted_ms = max(self._lifetime_ms(now), 1)
-        self.expiry, self._sent_at = now + self.granted_ms * MS, now
+        self.expiry, self._sent_at = max(self.expiry, now + self.granted_ms * MS), now
         return [Lli(self.head, self.limit - self.head + 1, self.granted_ms)]
 
     def repeat(self, now: int) -> list[Lli]:
@@ -501,7 +503,7 @@ class Upstream:
             return
         self._unanswered = False
         self._missing.clear()
-        self.limit = self.head - 1
+        self.limit, self.expiry = self.head - 1, 0
         self._schedule()
 
     def _move(self, event: Event) -> None:
@@ -616,7 +618,7 @@ class Upstream:
         is_due = self._unanswered and self.is_missing(self._asked_first)
         self._asked_first = min(first, self._asked_first) if is_due else first
         self._unanswered = True
-        self.expiry = now + lifetime_ms * MS
+        self.expiry = max(self.expiry, now + lifetime_ms * MS)
         self._move(Event.ASK)
         self._schedule()
         return [Lli(first, self.limit - first + 1, lifetime_ms)]
