@@ -73,8 +73,13 @@ class Tangle:
 
     def heads(self) -> list[str]:
         """Return the messages that no other comes after: what an answer written now names as its `branch`."""
-        before = {each.id for message in self.order for each in self._parents(message)}
-        return sorted(self._here.keys() - before)
+        found: list[str] = []
+        for own in self._by_author.values():
+            later = [*(each.sequence for each in own[1:]), None]
+            found += [
+                each.id for each, next_ in zip(own, later, strict=True) if next_ in (None, each.sequence)
+            ]
+        return sorted(set(found) - self._named)
 
     def computed(self) -> list[Message]:
         """Return the messages in order, computed anew: add() keeps `order` equal to it."""

@@ -434,6 +434,15 @@ class Pictures(Section):
     """Bytes of each picture."""
 
 
+class Thread(Section):
+    """One thread, in which all posts are: the first post of all is its root. Each later one names, as its
+    `branch`, the newest posts that its author can know: of feeds that the author follows, and read."""
+
+    reading_ms: Milliseconds = 500.0
+    """Time from the publication of a post, or the repair of the links on its way, until others have read it:
+    no layering may be faster for long. A post crosses links that are up at once, and nodes keep it."""
+
+
 class Workload(Section):
     """What is published, and who follows it."""
 
@@ -459,6 +468,8 @@ class Workload(Section):
     """Who asks for what instead; all is published at the end of the warm-up."""
     pictures: Pictures | None = None
     """Pictures in messages."""
+    thread: Thread | None = None
+    """A thread of all posts, whose views by readers the report compares."""
     schedule: Schedule = Schedule()
     """When items are published."""
     idle_feeds: int = Field(default=0, ge=0, le=1_000_000)
