@@ -124,14 +124,16 @@ def differences(taken: pa.Table, cases: Cases) -> pa.Table:
     for layering, own in by_layering(taken).items():
         case = cases[layering]
         orders = dict.fromkeys(case.manifest.workload.expected, "")
-        row = {"layering": layering, "time": case.manifest.runs[case.layering].start_ns}
-        row |= {"pairs": comb(len(orders), 2), "unequal": 0}
-        found = {row["time"]: row}
-        for taken_in in own:
-            orders[taken_in["node"]] = taken_in["order"]
+        pairs = comb(len(orders), 2)
+        unequal = {case.manifest.runs[case.layering].start_ns: 0}
+        for row in own:
+            orders[row["node"]] = row["order"]
             equal = sum(comb(readers, 2) for readers in Counter(orders.values()).values())
-            found[taken_in["time"]] = row | {"time": taken_in["time"], "unequal": row["pairs"] - equal}
-        rows += found.values()
+            unequal[row["time"]] = pairs - equal
+        rows += (
+            {"layering": layering, "time": time, "pairs": pairs, "unequal": number}
+            for time, number in unequal.items()
+        )
     return pa.Table.from_pylist(rows, DIFFERENCES)
 
 

@@ -439,8 +439,11 @@ class Thread(Section):
     `branch`, the newest posts that its author can know: of feeds that the author follows, and read."""
 
     reading_ms: Milliseconds = 500.0
-    """Time from the publication of a post, or the repair of the links on its way, until others have read it:
-    no layering may be faster for long. A post crosses links that are up at once, and nodes keep it."""
+    """Time from the publication of a post, or the repair of the links on its way, until others have read it.
+    Posts cross links that are up at once, and nodes keep them for links that come up later. So a layering
+    that takes longer brings posts later than their authors seem to have read them."""
+    clock_error_ms: Milliseconds = 0.0
+    """The clocks of authors are wrong by up to this, drawn for each. Posts claim these clocks' times."""
 
 
 class Workload(Section):

@@ -8,6 +8,8 @@ once, and nodes keep it for links that come up later.
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
+from random import Random
 from typing import Final
 
 from base.units import MS
@@ -82,25 +84,25 @@ class Flood:
 
     def _joined(self) -> dict[str, set[str]]:
         """Return for each node the nodes that it can reach, itself too."""
-        groups = [(link.a, link.b) for at, link in enumerate(self._network.links) if at not in self._down]
+        groups: list[tuple[str, ...]] = []
+        groups += [(link.a, link.b) for at, link in enumerate(self._network.links) if at not in self._down]
         groups += [
             tuple(node for node in medium.members if (node, medium.name) not in self._away)
             for medium in self._network.media
         ]
         parts = {node: {node} for node in self._network.nodes}
         for group in groups:
-            for node in group[1:]:
-                if self._stopped.isdisjoint((group[0], node)) and parts[node] is not parts[group[0]]:
-                    small, large = sorted((parts[node], parts[group[0]]), key=len)
-                    large |= small
-                    parts |= dict.fromkeys(small, large)
+            for a, b in pairwise(node for node in group if node not in self._stopped):
+                if parts[a] is not parts[b]:
+                    joined = parts[a] | parts[b]
+                    parts |= dict.fromkeys(joined, joined)
         return parts
 
 
 def in_one_thread(
-    scenario: Scenario, feeds: Sequence[Feed], follows: Mapping[str, Sequence[Feed]], thread: Thread
+    scenario: Scenario, feeds: Sequence[Feed], follows: Mapping[str, tuple[Feed, ...]], thread: Thread
 ) -> list[Feed]:
-    """Return the feeds with their posts in one thread, and with the times of publication as timestamps.
+    """Return the feeds with their posts in one thread, and with timestamps by their authors' clocks.
 
     An author that does not know the thread yet writes outside it. The texts of posts are shortened by the
     references, so that messages keep their sizes, if the texts are long enough.
@@ -110,7 +112,10 @@ def in_one_thread(
     written: list[list[Message]] = [[] for _ in feeds]
     posts: dict[str, Message] = {}
     authors = {
-        feed.publisher: _Author({each.key for each in follows.get(feed.publisher, ())}) for feed in feeds
+        node: _Author(
+            {feed.key for feed in follows.get(node, ())}, _clock_error_ms(scenario.seed, node, thread)
+        )
+        for node in dict.fromkeys(feed.publisher for feed in feeds)
     }
     for time, number in sorted((time, number) for number, feed in enumerate(feeds) for time in feed.times):
         node, own = feeds[number].publisher, written[number]
@@ -121,7 +126,8 @@ def in_one_thread(
         author = authors[node]
         author.read(flood.came[node], posts, time - delay)
         links = author.links() if is_post else {}
-        own.append(_message(feeds[number], own, draft, links, FIRST_TIMESTAMP + time // MS))
+        timestamp = FIRST_TIMESTAMP + time // MS + author.clock_error_ms
+        own.append(_message(feeds[number], own, draft, links, timestamp))
         if is_post:
             posts[own[-1].id] = own[-1]
             author.write(own[-1])
@@ -134,9 +140,11 @@ class _Author:
 
     Args:
         follows: the feeds that they read.
+        clock_error_ms: how far their clock is ahead.
     """
 
-    def __init__(self, follows: Collection[str]) -> None:
+    def __init__(self, follows: Collection[str], clock_error_ms: int) -> None:
+        self.clock_error_ms = clock_error_ms
         self._follows = follows
         self._read: set[str] = set()
         self._tangle: Tangle | None = None
@@ -165,6 +173,10 @@ class _Author:
         self._tangle.add(post)
 
 
+def _clock_error_ms(seed: int, node: str, thread: Thread) -> int:
+    return round(Random(f"{seed} clock {node}").uniform(-1, 1) * thread.clock_error_ms)
+
+
 def _message(
     feed: Feed, own: Sequence[Message], draft: Message, links: Mapping[str, Value], timestamp: int
 ) -> Message:
@@ -172,7 +184,7 @@ def _message(
     assert feed.identity is not None
     assert isinstance(draft.content, dict)
     tip = own[-1] if own else None
-    content = draft.content | links
+    content = {**draft.content, **links}
     if links:
         bare = Message.create(feed.identity, tip, content | {"text": ""}, timestamp)
         room = max(len(draft.encoded) - len(bare.encoded), 0)
