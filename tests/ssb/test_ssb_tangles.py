@@ -43,6 +43,13 @@ class Logs:
         return self.write(person, content, time)
 
 
+def heads(root: Message, messages: list[Message]) -> list[str]:
+    """The model: the messages that none names, and after which their author has written none."""
+    named = {each for m in messages if m is not root for each in branches(m.content) if each != m.id}
+    later = {m.id for m in messages for n in messages if n.author == m.author and n.sequence > m.sequence}
+    return sorted({m.id for m in messages} - named - later)
+
+
 def ordered(root: Message, messages: list[Message]) -> list[Message]:
     """The model: of the messages whose predecessors are all taken, take the one with the least time."""
     parents: dict[str, set[str]] = {}
@@ -84,6 +91,7 @@ def test_a_thread_is_in_causal_order_whatever_came_first(written: list[Message],
         assert changed is not None
         assert tangle.order[changed.place] is message
         assert tangle.order == tangle.computed() == ordered(root, arrived[:count])
+        assert tangle.heads() == heads(root, arrived[:count])
     assert all(tangle.add(message) is None for message in written)
     assert threads(iter(arrived)).get(root.id, tangle).order == tangle.order
 
