@@ -151,7 +151,7 @@ def test_a_run_without_a_thread_has_no_views(case):
 
 @pytest.mark.spark
 def test_the_views_of_a_run(tmp_path):
-    """The same logs give the same view, whatever brings them; of few feeds readers have views of their own."""
+    """The same logs give the same view, whatever brings them; of few feeds each reader has its own."""
     runs = {
         follows: emulate(
             tmp_path / str(follows),
