@@ -10,7 +10,7 @@ import click
 from ssb.applications.causality import CausalOrder
 from ssb.applications.chess import TYPES, Games
 from ssb.applications.gatherings import Gatherings
-from ssb.applications.tangles import Tangle, threads
+from ssb.applications.tangles import Tangle, Threads
 from ssb.applications.votes import Votes
 from ssb.message import Message
 from ssb.uri import plain
@@ -181,7 +181,7 @@ def _messages(commands: Any, types: tuple[str, ...], names: dict[str, str | None
 
 def _threads(messages: Iterator[Message]) -> Rows:
     rows = []
-    for root, tangle in threads(messages).items():
+    for root, tangle in _reduced(Threads(), messages).tangles.items():
         first = tangle.order[0]
         text = first.content.get("text") if first.id == root and isinstance(first.content, dict) else None
         text = text if isinstance(text, str) else None
