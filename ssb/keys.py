@@ -33,6 +33,7 @@ SIGNATURE_SUFFIX: Final = ".sig.ed25519"
 """End of a signature as text, after its base64."""
 
 _BLOB = re.compile(r"&[A-Za-z0-9+/]{43}=\.sha256")
+_MESSAGE = re.compile(r"%[A-Za-z0-9+/]{43}=\.sha256")
 
 
 class InvalidRef(ValueError):
@@ -226,6 +227,11 @@ def _ref(sigil: str, raw: bytes, suffix: str) -> str:
 def named_blobs(text: str) -> list[str]:
     """Return the references of blobs in a message's text, each once, in the order of their first places."""
     return list(dict.fromkeys(_BLOB.findall(text)))
+
+
+def named_messages(text: str) -> list[str]:
+    """Return the references of messages in a message's text, likewise."""
+    return list(dict.fromkeys(_MESSAGE.findall(text)))
 
 
 def _parse(ref: str, sigil: str, suffix: str) -> bytes:

@@ -132,6 +132,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "analysis": {"base", "captures", "analysis.errors"},
     **{room: below | DECODED for room, below in ANALYSIS.items()},
     "analysis/decode/protocols": DECODED | {"ssb", "ssb_over_ndn.naming", "ndn_over_ssb"},
+    "analysis/metrics": ANALYSIS["analysis/metrics"] | DECODED | {"ssb", "ssb_over_ndn.naming"},
     "testbed": {"base", "forwarder"},
     **{
         room: {name.replace("/", ".") for name in below}

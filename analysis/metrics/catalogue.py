@@ -21,9 +21,10 @@ class Metric(NamedTuple):
     axis: str = ""
 
 
-DELIVERY, _LATENCY, _PICTURES, _STATE, _PIT, _FINDING, _STANDING, _UPSTREAM, _WIRE, _SHARING = (
+DELIVERY, _LATENCY, _VIEWS, _PICTURES, _STATE, _PIT, _FINDING, _STANDING, _UPSTREAM, _WIRE, _SHARING = (
     "Delivery",
     "Latency",
+    "Views of a thread",
     "Pictures",
     "State",
     "State: the PIT",
@@ -108,6 +109,46 @@ _FEEDNETS = (
     Metric(_LATENCY, "recovery_max", "Longest gap after a failure", "ms", "lower", "longest gap"),
     Metric(_LATENCY, "late_share", "Items that come after a newer one of any feed", "%", "lower"),
     Metric(_LATENCY, "late_by_max", "The newer one is newer by, maximum", "ms", "lower"),
+    Metric(
+        _VIEWS,
+        "view_changed_share",
+        "Posts that come before posts that the reader has seen",
+        "%",
+        "lower",
+        "changes of the past",
+    ),
+    Metric(_VIEWS, "view_reordered_share", "Posts that change the order of posts there", "%", "lower"),
+    Metric(_VIEWS, "view_moved_p50", "Posts that such a post moves, median", "posts", "lower"),
+    Metric(_VIEWS, "view_moved_max", "Posts that such a post moves, maximum", "posts", "lower"),
+    Metric(
+        _VIEWS,
+        "view_late_p50",
+        "Time for which the past was shown before it changed, median",
+        "ms",
+        "lower",
+        "age of a changed past",
+    ),
+    Metric(
+        _VIEWS, "view_late_max", "Time for which the past was shown before it changed, maximum", "ms", "lower"
+    ),
+    Metric(
+        _VIEWS,
+        "view_unequal_mean",
+        "Pairs of readers with unequal views, mean",
+        "%",
+        "lower",
+        "pairs with unequal views",
+    ),
+    Metric(_VIEWS, "view_unequal_end", "Pairs of readers with unequal views at the end", "%", "lower"),
+    Metric(
+        _VIEWS,
+        "view_settled",
+        "Time from the last post until all views are equal",
+        "ms",
+        "lower",
+        "time to equal views",
+    ),
+    Metric(_VIEWS, "view_orders", "Sets of posts that were shown in several orders", "sets", "lower"),
     Metric(_PICTURES, "pictures_share", "Share of expected pictures", "%", "higher", "share of pictures"),
     Metric(
         _PICTURES,

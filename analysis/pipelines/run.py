@@ -31,7 +31,7 @@ from analysis.decode.reader import Reading, strictly
 from analysis.decode.streams import STREAM_LAYERS_TABLE, side_tables
 from analysis.errors import AnalysisError, one_line_errors
 from analysis.files import Rows, whole_directory
-from analysis.metrics import aggregates, own, pictures
+from analysis.metrics import aggregates, own, pictures, views
 from analysis.metrics.catalogue import OWN
 from analysis.metrics.comparison import compare, measure
 from analysis.metrics.run import (
@@ -353,7 +353,7 @@ def _measure(given: RunInputs) -> pa.Table:
     in_parallel(
         *(
             partial(step, given)
-            for step in (_state, _wire, _delay, _service, _needs, _streams, _moves, _pictures)
+            for step in (_state, _wire, _delay, _service, _needs, _streams, _moves, _pictures, _views)
         )
     )
     table = given.collected
@@ -384,6 +384,7 @@ def _measure(given: RunInputs) -> pa.Table:
         ),
         held_state.totals(table["standing"]),
         pictures.totals(given.application_events, table["pictures"], given.setting.nodes),
+        views.totals(table["views"], table["differences"], given.setting.runs),
         held_state.holder_totals(table["holders"], given.setting.runs),
         processors(table["counters"], given.setting.runs),
         tiny.totals(table["tiny_sent"].to_pylist(), table["latency_quantiles"].to_pylist(), given.cases),
@@ -460,6 +461,11 @@ def _pictures(given: RunInputs) -> None:
         given.keep("pictures", found, "layering", "interface", "picture")
     else:  # save the jobs
         given.write("pictures", pictures.PICTURES.empty_table())
+
+
+def _views(given: RunInputs) -> None:
+    taken = given.write("views", views.views(given.cases, given.application_events))
+    given.write("differences", views.differences(taken, given.cases))
 
 
 def _tiny(given: RunInputs) -> None:

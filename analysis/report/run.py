@@ -14,7 +14,7 @@ from analysis.metrics.aggregates import ratio
 from analysis.metrics.catalogue import METRICS, Metric, is_time
 from analysis.metrics.claims import Samples
 from analysis.metrics.run.incidents import errors, forks
-from analysis.report.figures import answer, delay, logs, replication, state, tiny, wire
+from analysis.report.figures import answer, delay, logs, replication, state, tiny, views, wire
 from analysis.report.figures.journey import journey_data
 from analysis.report.figures.plot import Figure
 from analysis.report.figures.topology import draw, loads
@@ -159,6 +159,7 @@ def _plots(given: _ReportInputs) -> tuple[dict[str, list[Figure]], int]:
             delay.latency_boxes(tables["latency_quantiles"], manifest),
             delay.first_item_cdf(tables["first_items"], manifest),
         ],
+        "views": [views.unequal(tables["differences"], manifest), views.ages(tables["views"], manifest)],
         "trouble": [delay.loss_cdf(tables["losses"], manifest), delay.recovery(tables["recovery"], manifest)],
         "wire": _wire_plots(given),
         "logs": [logs.journey(tables["steps"])],

@@ -88,6 +88,8 @@ WORDS = {
     "workload.graph.stated": Words("follows stated in feeds"),
     "workload.pictures.every": Words("messages of a feed for each that has a picture", "messages"),
     "workload.pictures.size_bytes": Words("size of a picture", "bytes"),
+    "workload.thread.reading_ms": Words("time until an author has read a post", "ms"),
+    "workload.thread.clock_error_ms": Words("largest error of authors’ clocks", "ms"),
     "workload.schedule.speed": Words("speed-up of the feeds’ own time", "times"),
     "workload.schedule.idle_limit_ms": Words("longest silence of a feed", "ms"),
     "workload.fetch.requests": Words("objects that each subscriber asks for", "objects"),

@@ -133,7 +133,7 @@ class Workload(BaseModel):
     """The workload.
 
     `expected`: items that each subscriber should receive in all; `paced`: nodes whose application consumes
-    items at its own pace, or pauses.
+    items at its own pace, or pauses; `thread`: whether posts are in one thread.
     """
 
     source: str
@@ -142,6 +142,7 @@ class Workload(BaseModel):
     feeds: list[Feed]
     expected: dict[str, int]
     paced: list[str] = []
+    thread: bool = False
     cross_traffic: list[CrossTraffic] = []
 
 
@@ -344,6 +345,11 @@ class Run:
     def events(self, layering: str) -> Path:
         """Return the path of a layering's application events."""
         return self.directory / layering / "events.jsonl"
+
+    @property
+    def feeds(self) -> Path:
+        """The path of the export of all published feeds."""
+        return self.directory / "feed.jsonl"
 
     def counters(self, layering: str) -> Path:
         """Return the path of a layering's forwarder counters."""

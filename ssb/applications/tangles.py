@@ -10,7 +10,6 @@ it named only what is here, and moves when the rest arrives.
 
 from bisect import bisect_left, insort
 from collections import defaultdict
-from collections.abc import Iterable
 from heapq import heapify, heappop, heappush
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
@@ -73,8 +72,13 @@ class Tangle:
 
     def heads(self) -> list[str]:
         """Return the messages that no other comes after: what an answer written now names as its `branch`."""
-        before = {each.id for message in self.order for each in self._parents(message)}
-        return sorted(self._here.keys() - before)
+        found: list[str] = []
+        for own in self._by_author.values():
+            later = [*(each.sequence for each in own[1:]), None]
+            found += [
+                each.id for each, next_ in zip(own, later, strict=True) if next_ in (None, each.sequence)
+            ]
+        return sorted(set(found) - self._named)
 
     def computed(self) -> list[Message]:
         """Return the messages in order, computed anew: add() keeps `order` equal to it."""
@@ -145,17 +149,27 @@ class Tangle:
         return Insertion(place, sum(one is not other for one, other in zip(before, others, strict=True)))
 
 
-def threads(messages: Iterable[Message]) -> dict[str, Tangle]:
-    """Return the tangles of posts that have answers here, by root."""
-    found: dict[str, Tangle] = {}
-    roots: dict[str, Message] = {}
-    for message in messages:
+class Threads:
+    """The tangles of posts that have answers here, computed from messages in any order of arrival.
+
+    Attributes:
+        tangles: by their roots, which need not be here.
+    """
+
+    def __init__(self) -> None:
+        self.tangles: dict[str, Tangle] = {}
+        self._unanswered: dict[str, Message] = {}
+
+    def add(self, message: Message) -> None:
+        """Add a message; no effect if it is here."""
         root = message.content.get("root") if isinstance(message.content, dict) else None
         if is_reference(root, parse_message):
-            found.setdefault(root, Tangle(root)).add(message)
+            if root not in self.tangles:
+                self.tangles[root] = Tangle(root)
+                if root in self._unanswered:
+                    self.tangles[root].add(self._unanswered.pop(root))
+            self.tangles[root].add(message)
+        elif message.id in self.tangles:
+            self.tangles[message.id].add(message)
         else:
-            roots[message.id] = message
-    for root, tangle in found.items():
-        if root in roots:
-            tangle.add(roots[root])
-    return found
+            self._unanswered[message.id] = message

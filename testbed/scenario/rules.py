@@ -16,6 +16,7 @@ from testbed.layerings.registry import LAYERINGS
 from testbed.scenario.mobility import read_trace
 from testbed.scenario.model import Scenario
 from testbed.scenario.overrides import InvalidScenario, Key, Override, override_of
+from testbed.scenario.thread import LONGEST
 from topologies.model import Topology, TopologyError
 from topologies.ranges import expand_ranges
 from topologies.routing import coordinates, routes
@@ -48,6 +49,7 @@ def complete(scenario: Scenario, following: str | int | None, wanted: Sequence[O
     _check_parameters(whole, wanted)
     _check_feeds(whole)
     _check_pictures(whole)
+    _check_thread(whole)
     _check_deletion(whole)
     _check_paths(whole)
     _check_events(whole)
@@ -281,6 +283,22 @@ def _check_pictures(scenario: Scenario) -> None:
             place = ("workload", what) if what == "feed" else (what,)
             said = f"workload.pictures, {'.'.join(place)}: choose one"
             raise InvalidScenario(said, ("workload", "pictures"), place)
+
+
+def _check_thread(scenario: Scenario) -> None:
+    """Check that a thread is of generated posts, each once in the log of its author, and not too long."""
+    workload = scenario.workload
+    if workload.thread is None:
+        return
+    of_workload = {("workload", key): getattr(workload, key) for key in ("feed", "fetch")}
+    others = {(key,): getattr(scenario, key) for key in ("fork", "ending", "deletion")}
+    for place, value in (of_workload | others).items():
+        if value is not None:
+            said = f"workload.thread, {'.'.join(place)}: choose one"
+            raise InvalidScenario(said, ("workload", "thread"), place)
+    if workload.items > LONGEST:
+        said = f"workload.items: {workload.items}, but a thread has at most {LONGEST:,} posts; lower it"
+        raise InvalidScenario(said, ("workload", "items"), ("workload", "thread"))
 
 
 def _check_ending(scenario: Scenario) -> None:

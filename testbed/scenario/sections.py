@@ -434,6 +434,18 @@ class Pictures(Section):
     """Bytes of each picture."""
 
 
+class Thread(Section):
+    """One thread, in which all posts are: the first post of all is its root. Each later one names, as its
+    `branch`, the newest posts that its author can know: of feeds that the author follows, and read."""
+
+    reading_ms: Milliseconds = 500.0
+    """Time from the publication of a post, or the repair of the links on its way, until others have read it.
+    Posts cross links that are up at once, and nodes keep them for links that come up later. So a layering
+    that takes longer brings posts later than their authors seem to have read them."""
+    clock_error_ms: Milliseconds = 0.0
+    """The clocks of authors are wrong by up to this, drawn for each. Posts claim these clocks' times."""
+
+
 class Workload(Section):
     """What is published, and who follows it."""
 
@@ -459,6 +471,8 @@ class Workload(Section):
     """Who asks for what instead; all is published at the end of the warm-up."""
     pictures: Pictures | None = None
     """Pictures in messages."""
+    thread: Thread | None = None
+    """A thread of all posts, whose views by readers the report compares."""
     schedule: Schedule = Schedule()
     """When items are published."""
     idle_feeds: int = Field(default=0, ge=0, le=1_000_000)

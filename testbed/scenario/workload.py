@@ -25,6 +25,7 @@ from testbed.layerings.nodes.workload import Feed, Workload
 from testbed.scenario.follow_graph import grow
 from testbed.scenario.model import Scenario
 from testbed.scenario.sections import Deletion, Ending, Fetch, Schedule
+from testbed.scenario.thread import in_one_thread
 
 _BULK_TEXT = "." * 800  # an item and its names fit into one frame
 
@@ -51,6 +52,8 @@ def load(scenario: Scenario) -> Workload:
         feeds = _ended(scenario, feeds[0], scenario.ending)
         if len(feeds) > 1:
             successors[feeds[0].key] = feeds[1].key
+    if scenario.workload.thread is not None:
+        feeds = in_one_thread(scenario, feeds, _follows(scenario, feeds)[0], scenario.workload.thread)
     asked: frozenset[str] = frozenset()
     if scenario.deletion is not None:
         feeds[0], asked = _detached(scenario, feeds[0], scenario.deletion)

@@ -4,12 +4,14 @@ Written from what docs/tables.md and the metrics' titles say. Nothing of analysi
 from pandas_packets, PIT tables from pandas_pit. Times stay int64: a float does not hold nanoseconds.
 """
 
+import base64
 import json
 from collections.abc import Iterator
 from functools import cached_property
-from itertools import pairwise
+from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote_to_bytes
 
 import numpy as np
 import pandas as pd
@@ -566,7 +568,86 @@ class Model:
             **{f"picture_from_{who}": per(n * 100, sum(served.values())) for who, n in served.items()},
         }
 
+    def views(self) -> dict[str, Any]:
+        """Views of the thread: each reader's posts in causal order, sorted anew for every post."""
+        load = self.manifest["workload"]
+        if not load.get("thread"):
+            return dict.fromkeys(VIEWS)
+        lines = (self.run / "feed.jsonl").read_text().splitlines()
+        by_key = {each["key"]: each["value"] for each in map(json.loads, lines)}
+        feeds = {unquote_to_bytes(x["feed"].rsplit("/", 1)[-1]): x["feed"] for x in load["feeds"]}
+        numbers = {
+            (feeds[base64.b64decode(value["author"][1 : -len(".ed25519")])], value["sequence"]): key
+            for key, value in by_key.items()
+        }
+        root = next(value["content"]["root"] for value in by_key.values() if "root" in value["content"])
+        thread = {k: v for k, v in by_key.items() if k == root or v["content"].get("root") == root}
+        readers = sorted(load["expected"])
+        shown: dict[str, dict[str, int]] = {node: {} for node in readers}
+        orders: dict[str, list[str]] = {node: [] for node in readers}
+        of_sets: dict[Any, set[Any]] = {}
+        came, moved, late, reordered = 0, [], [], 0
+        unequal = [(self.start, 0)]
+        is_told = self.events["event"].isin(["published", "delivered"])
+        for row in self.events[is_told].sort_values("time", kind="stable").to_dict("records"):
+            node, key = row["node"], numbers.get((row["feed"], row["seq"]))
+            if node not in shown or key not in thread or key in shown[node]:
+                continue
+            before, orders[node] = orders[node], causal(thread, [*shown[node], key], root)
+            behind = orders[node][orders[node].index(key) + 1 :]
+            old = [since for k in behind if (since := shown[node][k]) < row["time"]]
+            if row["event"] == "delivered":
+                came += 1
+                reordered += [k for k in orders[node] if k != key] != before
+                moved += [len(old)] if old else []
+                late += [(row["time"] - min(old)) / 1e6] if old else []
+            shown[node][key] = row["time"]
+            of_sets.setdefault(frozenset(shown[node]), set()).add(tuple(orders[node]))
+            differ = sum(orders[a] != orders[b] for a, b in combinations(readers, 2))
+            unequal = [each for each in unequal if each[0] != row["time"]] + [(row["time"], differ)]
+        begin, until = self.publishing
+        pairs = len(readers) * (len(readers) - 1) // 2
+        area = 0
+        for (time, number), (end, _) in pairwise([*unequal, (until, 0)]):
+            area += number * max(0, min(end, until) - max(time, begin))
+        equal = [after for (_, number), (after, _) in pairwise(unequal) if number]
+        return {
+            "view_changed_share": per(len(late) * 100, came),
+            "view_reordered_share": per(reordered * 100, came),
+            "view_moved_p50": quantile(moved, 0.5),
+            "view_moved_max": max(moved, default=None),
+            "view_late_p50": quantile(late, 0.5),
+            "view_late_max": max(late, default=None),
+            "view_unequal_mean": per(area * 100, pairs * (until - begin)),
+            "view_unequal_end": per(unequal[-1][1] * 100, pairs),
+            "view_settled": None if unequal[-1][1] else max([until, *equal[-1:]]) / 1e6 - until / 1e6,
+            "view_orders": sum(len(each) > 1 for each in of_sets.values()),
+        }
 
+
+def causal(thread: dict[str, Any], keys: list[str], root: str) -> list[str]:
+    """Of the posts whose predecessors are all taken, take the one with the least time, again and again."""
+    taken: list[str] = []
+    left = set(keys)
+    while left:
+        free = []
+        for key in left:
+            value = thread[key]
+            named = value["content"].get("branch") or []
+            own = [k for k in keys if thread[k]["author"] == value["author"]]
+            earlier = {k for k in own if thread[k]["sequence"] < value["sequence"]}
+            needed = (earlier | ({*named} if key != root else set())) & {*keys}
+            if needed <= {*taken}:
+                free.append((key != root, value["timestamp"], value["author"], value["sequence"], key))
+        taken.append(min(free)[-1])
+        left.remove(taken[-1])
+    return taken
+
+
+VIEWS = (
+    *("view_changed_share", "view_reordered_share", "view_moved_p50", "view_moved_max", "view_late_p50"),
+    *("view_late_max", "view_unequal_mean", "view_unequal_end", "view_settled", "view_orders"),
+)
 PICTURES = (
     *("pictures_share", "picture_p50", "picture_p95", "picture_bytes", "picture_again"),
     *("picture_author_bytes", "picture_from_authors", "picture_from_others", "picture_from_relays"),
@@ -600,6 +681,7 @@ def measures(run: Path, step_ns: int | None = None) -> dict[str, dict[str, float
         | model.finding()
         | model.sharing(busiest, step_ns)
         | model.pictures()
+        | model.views()
         | dict.fromkeys((*OF_TINY, *OF_HOLES))
         for layering, model in models.items()
     }

@@ -26,6 +26,7 @@ ITEMS = 12
 LONGER = {
     "archive": 100,
     "bottleneck": 300,
+    "chat": 40,
     "cut-tree": 34,
     "deletion": 20,
     "failover": 70,
@@ -48,6 +49,7 @@ LONGER = {
 ONLY = {
     "archive": ("poll", "notify", "lli"),
     "bottleneck": ("pull", "lli"),
+    "chat": ("ssb", "poll", "lli"),
     "commuter": ("poll", "lli"),
     "crowd": ("lli", "ebt"),
     "cut-tree": ("ebt",),
@@ -179,9 +181,9 @@ start_ms = 300.0
 EPOCH = 1_793_000_000_123_456_789
 """ns; a double would hold it to 256 ns."""
 
-HARD = ("rough", "steady", "today", "pictures")
+HARD = ("rough", "steady", "today", "pictures", "talk")
 """Runs that are of no shipped scenario: ROUGH, one as it is and as if it had been measured today, and the
-pictures of one over NDN alone."""
+pictures and the thread of two over NDN alone."""
 
 
 class Measured(NamedTuple):
@@ -263,7 +265,9 @@ def hard(directory: Path) -> dict[str, Run]:
     today = as_if_measured_today(steady, directory / "today")
     many = {"workload.pictures.every": 2, "workload.pictures.size_bytes": 9000}
     pictures = emulate(directory / "pictures", "photos", layerings=("pull", "lli"), items=60, changes=many)
-    return {"rough": rough, "steady": steady, "today": today, "pictures": pictures}
+    few = {"workload.schedule.idle_limit_ms": 1000.0, "workload.thread.clock_error_ms": 3000.0}
+    talk = emulate(directory / "talk", "chat", layerings=("pull", "lli"), items=40, changes=few)
+    return {"rough": rough, "steady": steady, "today": today, "pictures": pictures, "talk": talk}
 
 
 def measured(directory: Path) -> Measured:

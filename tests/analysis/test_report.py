@@ -91,6 +91,8 @@ def usual_tables():
         "tiny_commands": [],
         "causes": [],
         "holders": [],
+        "views": [],
+        "differences": [],
         "reach": [],
         "authors": [],
         "tiny_sent": [],

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from test_ssb_import import ssb
 
 from ssb.applications.chess import Games
-from ssb.applications.tangles import Tangle, branches, threads
+from ssb.applications.tangles import Tangle, Threads, branches
 from ssb.applications.votes import Votes
 from ssb.keys import Identity, message_ref
 from ssb.message import Message
@@ -41,6 +41,13 @@ class Logs:
         if root is not None:
             content |= {"root": root.id, "branch": [each.id for each in branch]}
         return self.write(person, content, time)
+
+
+def heads(root: Message, messages: list[Message]) -> list[str]:
+    """The model: the messages that none names, and after which their author has written none."""
+    named = {each for m in messages if m is not root for each in branches(m.content) if each != m.id}
+    later = {m.id for m in messages for n in messages if n.author == m.author and n.sequence > m.sequence}
+    return sorted({m.id for m in messages} - named - later)
 
 
 def ordered(root: Message, messages: list[Message]) -> list[Message]:
@@ -84,8 +91,14 @@ def test_a_thread_is_in_causal_order_whatever_came_first(written: list[Message],
         assert changed is not None
         assert tangle.order[changed.place] is message
         assert tangle.order == tangle.computed() == ordered(root, arrived[:count])
+        assert tangle.heads() == heads(root, arrived[:count])
     assert all(tangle.add(message) is None for message in written)
-    assert threads(iter(arrived)).get(root.id, tangle).order == tangle.order
+    threads = Threads()
+    for message in (*arrived, *written):
+        threads.add(message)
+    assert {id_: each.order for id_, each in threads.tangles.items()} == (
+        {root.id: tangle.order} if len(written) > 1 else {}
+    )
 
 
 def test_a_false_time_does_not_put_an_answer_before_its_question() -> None:
@@ -275,8 +288,8 @@ def test_a_view_of_nothing_is_empty(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", ["aGVsbG8=.box", {"type": "vote"}, {"type": "vote", "vote": 1}])
 def test_messages_that_say_nothing(content: Any) -> None:
     message = Message.create(ANN, None, content, 1)
-    votes, state = Votes(), Games()
-    votes.add(message)
-    state.add(message)
+    votes, state, threads = Votes(), Games(), Threads()
+    for each in (votes, state, threads):
+        each.add(message)
     assert votes.liked() == state.games() == []
-    assert threads(iter([message])) == {}
+    assert threads.tangles == {}

@@ -1,12 +1,14 @@
 """The bench of the SSB store and graph: that it runs, not how fast."""
 
 import json
+from random import Random
 
 import pytest
 from click.testing import CliRunner
 
 from testbed.bench.figures import figure
 from testbed.bench.peers import commands as ssb_commands
+from testbed.bench.peers import views
 from testbed.bench.peers.store import bench
 
 SMALL = ["--messages", "1000", "--feeds", "20"]
@@ -33,6 +35,35 @@ def test_commands_are_timed(tmp_path, monkeypatch):
     assert [row.met() for row in figures][:9] == [None] * 3 + [True] * 6
     assert len(figures) == 3 + 6 + 1 + 6
     assert ran.count(("status",)) == 3
+
+
+def test_views_are_made_again(tmp_path):
+    ran = CliRunner().invoke(views.bench, [*SMALL, "--posts", "60", "--json"])
+    assert ran.exit_code == 0, ran.output
+    figures = {row["what"]: row["figure"]["median"] for row in json.loads(ran.output)["rows"]}
+    parts = [
+        value for what, value in figures.items() if what.endswith("again") and not what.startswith("all")
+    ]
+    assert sum(parts) == pytest.approx(figures["all views, again"])
+    assert len(parts) == 1 + len(views.APPLICATIONS)
+    assert (
+        figures["chat of 60 as written, incrementally"]
+        < figures["chat of 60 as written, sorted for each post"]
+    )
+
+
+def test_what_the_bench_reduces_is_there():
+    """A view of nothing would be made in no time."""
+    people = ssb_commands.People(Random(0), 20)
+    states = {name: make() for name, (make, _) in views.APPLICATIONS.items()}
+    for batch in people.batches(3000):
+        for message in batch:
+            for state in states.values():
+                state.add(message)
+    assert len(states["threads"].tangles) > 200
+    assert len(states["likes"].liked()) > 100
+    assert len(states["gatherings"].gatherings()) > 1
+    assert any(game.moves for game in states["games of chess"].games())
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ WITH_SYNC_LOG = ("fanout-all", "many-feeds")
 """Scenarios that compare sync-log, too; elsewhere it does as sync does, but for what sync-log is about."""
 FEW = {
     "bulk": ("ndn", "lli", "ndn-over-ssb"),
+    "chat": ("ssb", "ebt", "poll", "sync", "lli"),
     "commuter": ("pull", "poll", "long-lived", "sync", "lli", "ssb"),
     "crowd": ("lli", "persistent", "poll", "pull", "sync-log", "ssb", "ebt", "hub"),
     "deletion": ("holes",),
@@ -82,6 +83,7 @@ def test_there_are_the_scenarios_of_the_papers() -> None:
         "archive",
         "bottleneck",
         "bulk",
+        "chat",
         "commuter",
         "crowd",
         "cut-tree",

@@ -1,11 +1,12 @@
 """Duration of commands beside a large store: `python -m testbed.bench.peers.commands [--messages N]`.
 
-It makes an account like a peer's after a year: nine messages in ten are posts, three in ten of which answer
-another; most others follow or block somebody, some give a name; one in a hundred is private, in the format
-of groups, and for others. The account follows fifty of the feeds. Each command then runs in a process of its
-own; times are wall-clock, the median of several. The first status is separate: it creates the views of the
-messages (`ssb.daemon.views`), as after their loss. `view threads` reads all posts each time, `group list` all
-private messages. A peer counts as started when it reports that it is ready.
+It makes an account like a peer's after a year: eight messages in ten are posts, three in ten of which answer
+another; one in ten is a like; most others follow or block somebody, some give a name, belong to a gathering
+or to a game of chess; one in a hundred is private, in the format of groups, and for others. The account
+follows fifty of the feeds. Each command then runs in a process of its own; times are wall-clock, the median
+of several. The first status is separate: it creates the views of the messages (`ssb.daemon.views`), as after
+their loss. `view threads` reads all posts each time, `group list` all private messages. A peer counts as
+started when it reports that it is ready.
 
 Slowness is no failure: a figure on the wrong side of its bar is shown as missed.
 """
@@ -56,6 +57,8 @@ class People:
         self._weights = [(rank + 1) ** -0.8 for rank in range(feeds)]
         self._tips: list[Message | None] = [None] * feeds
         self._roots: list[str] = []
+        self._gatherings: list[str] = []
+        self._games: dict[int, str] = {}  # by the feed that has begun each
         self._text = rng.randbytes(SIZE_QUANTILES[-1]).hex()
 
     def batches(self, messages: int) -> Iterator[list[Message]]:
@@ -81,6 +84,8 @@ class People:
             content = {"type": CONTACT, "contact": to.ref, "following": follows, "blocking": not follows}
         elif drawn < 0.1 or self._tips[feed] is None:
             content = {"type": "about", "about": self.authors[feed].ref, "name": f"person {feed}"}
+        elif drawn < 0.22 and self._roots:
+            content = self._of_application(drawn, feed)
         else:
             content["text"] = self._text[: max(self._rng.choice(SIZE_QUANTILES) - 385, 0)]
             if self._roots and self._rng.random() < 0.3:
@@ -89,8 +94,30 @@ class People:
         message = Message.create(self.authors[feed], self._tips[feed], content, 1.5e12)
         if content["type"] == "post" and "root" not in content:
             self._roots.append(message.id)
+        elif content["type"] == "gathering":
+            self._gatherings.append(message.id)
+        elif content["type"] == "chess_invite":
+            self._games[feed] = message.id
         self._tips[feed] = message
         return message
+
+    def _of_application(self, drawn: float, feed: int) -> dict[str, object]:
+        """Return a like, or a message of a gathering or a game of chess."""
+        if drawn < 0.2:
+            return {"type": "vote", "vote": {"link": self._rng.choice(self._roots[-_TALKED_OF:]), "value": 1}}
+        if drawn < 0.21 and self._gatherings and self._rng.random() < 0.9:
+            to = self._rng.choice(self._gatherings[-_TALKED_OF:])
+            return {"type": "about", "about": to, "attendee": {"link": self.authors[feed].ref}}
+        if drawn < 0.21:
+            return {"type": "gathering"}
+        if feed not in self._games:
+            return {
+                "type": "chess_invite",
+                "inviting": self._rng.choice(self.authors).ref,
+                "myColor": "white",
+            }
+        game = self._games[feed]
+        return {"type": "chess_move", "root": game, "branch": game, "ply": 1, "pgnMove": "e4"}
 
     def _private(self, feed: int) -> Message:
         """Return a message for two others: no key of the account's opens it."""

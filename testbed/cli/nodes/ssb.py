@@ -13,10 +13,7 @@ import click
 from ssb.graph import CONTACT
 from testbed.cli.group import LazyGroup
 from testbed.cli.nodes.ssb_lines import (
-    detached_text,
     label,
-    limit_option,
-    message_line,
     numbers_text,
     reference_of,
 )
@@ -45,6 +42,7 @@ class Settings:
         "end": "testbed.cli.nodes.ssb_end:end",
         "delete": "testbed.cli.nodes.ssb_delete:delete",
         "get": "testbed.cli.nodes.ssb_view:get",
+        "log": "testbed.cli.nodes.ssb_view:log",
         "group": "testbed.cli.nodes.ssb_group:group",
         "view": "testbed.cli.nodes.ssb_view:view",
         "pubs": "testbed.cli.nodes.ssb_meeting:pubs",
@@ -383,31 +381,6 @@ def connect(settings: Settings, address: str) -> None:
         ):
             commands.answer(["publish"], [{"type": CONTACT, "contact": owner, "following": True}])
             click.echo(f"following {owner}")
-
-
-@ssb.command()
-@click.argument("feed", required=False)
-@limit_option
-@click.option("--all", "is_whole", is_flag=True, help="All messages.")
-@click.option("--type", "kind", help="Messages of one type only, such as post or contact.")
-@click.option("--json", "as_json", is_flag=True, help="An export: a line of JSON a message.")
-@click.pass_obj
-def log(
-    settings: Settings, feed: str | None, limit: int, is_whole: bool, kind: str | None, as_json: bool
-) -> None:
-    """Show the newest messages, of FEED or of all feeds, in the order in which they came."""
-    options = {"limit": None if is_whole else limit, "id": feed and reference_of(feed), "type": kind}
-    options = {name: value for name, value in options.items() if value is not None}
-    if not as_json:
-        options |= {"names": True, "contents": True, "private": True}
-    with commands_of(settings) as commands:
-        for entry in commands.stream(["createLogStream"], [options]):
-            if as_json:
-                click.echo(json.dumps(entry, ensure_ascii=False))
-                continue
-            value = entry["value"]
-            value["content"] = detached_text(entry) or value["content"]
-            click.echo(message_line(value, entry.get("opened"), entry.get("name")))
 
 
 @ssb.command()

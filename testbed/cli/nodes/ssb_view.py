@@ -1,20 +1,30 @@
-"""`feednet ssb get`, a message by its id and its thread; and `view`, what applications make of messages."""
+"""`feednet ssb log` and `get`, messages as they are; and `view`, what applications make of messages."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
 import click
 
+from ssb.applications.causality import CausalOrder
 from ssb.applications.chess import TYPES, Games
 from ssb.applications.gatherings import Gatherings
-from ssb.applications.tangles import Tangle, threads
+from ssb.applications.tangles import Tangle, Threads
 from ssb.applications.votes import Votes
 from ssb.message import Message
+from ssb.uri import plain
 from testbed.cli.nodes.ssb import Settings, awaited, commands_of
-from testbed.cli.nodes.ssb_lines import label, message_line, when
+from testbed.cli.nodes.ssb_lines import (
+    detached_text,
+    label,
+    limit_option,
+    message_line,
+    reference_of,
+    when,
+)
 from testbed.cli.options import Number
+from testbed.errors import UserError
 
 Rows = list[dict[str, Any]]
 Name = Callable[[str], str]
@@ -29,6 +39,86 @@ class _View(NamedTuple):
     types: tuple[str, ...]
     rows: Callable[[Iterator[Message]], Rows]
     line: Callable[[dict[str, Any], Name], str]
+
+
+@click.command()
+@click.argument("feed", required=False)
+@limit_option
+@click.option("--all", "is_whole", is_flag=True, help="All messages.")
+@click.option("--type", "kind", help="Messages of one type only, such as post or contact.")
+@click.option(
+    "--causal", is_flag=True, help="In causal order: messages behind all whose hashes they contain."
+)
+@click.option(
+    "--before", metavar="MESSAGE", help="In causal order, only messages that are older than this one."
+)
+@click.option(
+    "--after", metavar="MESSAGE", help="In causal order, only messages that are newer than this one."
+)
+@click.option("--json", "as_json", is_flag=True, help="An export: a line of JSON a message.")
+@click.pass_obj
+def log(
+    settings: Settings,
+    feed: str | None,
+    limit: int,
+    is_whole: bool,
+    kind: str | None,
+    causal: bool,
+    before: str | None,
+    after: str | None,
+    as_json: bool,
+) -> None:
+    """Show the newest messages, of FEED or of all feeds, in the order in which they came.
+
+    In causal order peers with the same messages show the same. All messages are read for it.
+    """
+    author = feed and reference_of(feed)
+    is_causal = causal or before is not None or after is not None
+    options: dict[str, Any] = {} if as_json else {"names": True, "contents": True, "private": True}
+    if not is_causal:
+        chosen = {"limit": None if is_whole else limit, "id": author, "type": kind}
+        options |= {name: value for name, value in chosen.items() if value is not None}
+    with commands_of(settings) as commands:
+        entries = commands.stream(["createLogStream"], [options])
+        if is_causal:
+            ordered = _in_causal_order(entries, before, after)
+            wanted = [each for each in ordered if _is_of(each["value"], author, kind)]
+            entries = iter(wanted if is_whole else wanted[-limit:])
+        for entry in entries:
+            if as_json:
+                click.echo(json.dumps(entry, ensure_ascii=False))
+                continue
+            value = entry["value"]
+            value["content"] = detached_text(entry) or value["content"]
+            click.echo(message_line(value, entry.get("opened"), entry.get("name")))
+
+
+def _in_causal_order(
+    entries: Iterable[dict[str, Any]], before: str | None, after: str | None
+) -> list[dict[str, Any]]:
+    """Return the entries of all messages in causal order; of them only those before and after a message.
+
+    Raises UserError if such a message is not here.
+    """
+    here = {entry["key"]: entry for entry in entries}
+    order = CausalOrder(Message.from_value(entry["value"]) for entry in here.values())
+    wanted = {*here}
+    for option, text, query in (("--before", before, order.before), ("--after", after, order.after)):
+        if text is not None:
+            id_ = plain(text)
+            if id_ not in order:
+                raise UserError(
+                    f"{option}: {text}: no message here has this id; `feednet ssb get` fetches one"
+                )
+            wanted &= query(id_)
+    return [here[id_] for id_ in order.order() if id_ in wanted]
+
+
+def _is_of(value: dict[str, Any], author: str | None, kind: str | None) -> bool:
+    """Return whether a message is of an author, and of a type, if they are given."""
+    content = value["content"]
+    type_ = content.get("type") if isinstance(content, dict) else None
+    return author in (None, value["author"]) and kind in (None, type_)
 
 
 @click.command()
@@ -91,7 +181,7 @@ def _messages(commands: Any, types: tuple[str, ...], names: dict[str, str | None
 
 def _threads(messages: Iterator[Message]) -> Rows:
     rows = []
-    for root, tangle in threads(messages).items():
+    for root, tangle in _reduced(Threads(), messages).tangles.items():
         first = tangle.order[0]
         text = first.content.get("text") if first.id == root and isinstance(first.content, dict) else None
         text = text if isinstance(text, str) else None
