@@ -172,11 +172,6 @@ class Graph:
                 if relation is Relation.BLOCKS:
                     yield author, about
 
-    def blockers(self, feed: str) -> list[str]:
-        """The feeds that block a feed."""
-        stated = self._about.get(feed, {})
-        return [author for author, relation in stated.items() if relation is Relation.BLOCKS]
-
     def forget(self, author: str) -> None:
         """Forget the statements of an author if they are ignored; no effect otherwise."""
         if not self._counts(self._distances.get(author)):

@@ -22,7 +22,8 @@ has at most MOST_DEVICES feeds, as each follow of one replicates all.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Set
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from ssb.keys import (
@@ -44,6 +45,8 @@ ENTRUST: Final = "fusion/entrust"
 
 MOST_DEVICES: Final = 16
 """Feeds of one identity; a greater set of feeds is none."""
+MOST_INVITED: Final = 500
+"""Feeds that a peer replicates because they are invited to the identity of another one."""
 
 _INIT, _INVITE, _CONSENT, _PROOF = "fusion/init", "fusion/invite", "fusion/consent", "fusion/proof-of-key"
 _URI: Final = "ssb:identity/fusion/"
@@ -204,6 +207,15 @@ class Fusions:
     def devices(self, feed: str) -> tuple[str, ...]:
         """Return all feeds of a feed's identity, founders of fusions first; itself alone if it is in none."""
         return self._devices.get(feed, (feed,))
+
+    def invited(self, feeds: Set[str]) -> set[str]:
+        """Return the feeds that are invited to the identities of some feeds, at most MOST_INVITED.
+
+        They say in their own feeds that they consent: who does not replicate these never hears of it.
+        """
+        living = (fusion for fusion in self.every() if not fusion.members.isdisjoint(feeds))
+        found = (feed for each in living for _, feed in sorted(each.invites) if feed not in each.members)
+        return set(islice(dict.fromkeys(found), MOST_INVITED))
 
     def identities(self) -> dict[str, frozenset[str]]:
         """Return the devices of each feed that is not alone."""

@@ -43,7 +43,8 @@ class Settings:
     places={
         "check": "testbed.cli.nodes.ssb_check:check",
         "end": "testbed.cli.nodes.ssb_end:end",
-        "delete": "testbed.cli.nodes.ssb_delete:delete",
+        "delete": "testbed.cli.nodes.ssb_end:delete",
+        "device": "testbed.cli.nodes.ssb_device:device",
         "get": "testbed.cli.nodes.ssb_view:get",
         "group": "testbed.cli.nodes.ssb_group:group",
         "view": "testbed.cli.nodes.ssb_view:view",
@@ -73,7 +74,8 @@ class Settings:
 def ssb(context: click.Context, path: Path, new_feed: bool) -> None:
     """Run a Scuttlebutt peer, write and read messages, follow others.
 
-    The commands work with the peer running or not. Never use one identity in two peers.
+    The commands work with the peer running or not. Never use one identity in two peers: give each device one
+    of its own, and join them (`device`).
     """
     context.obj = Settings(path, is_settled=new_feed)
 
@@ -391,12 +393,22 @@ def connect(settings: Settings, address: str) -> None:
 @click.option("--all", "is_whole", is_flag=True, help="All messages.")
 @click.option("--type", "kind", help="Messages of one type only, such as post or contact.")
 @click.option("--json", "as_json", is_flag=True, help="An export: a line of JSON a message.")
+@click.option("--devices", is_flag=True, help="Of all devices of FEED's identity.")
 @click.pass_obj
 def log(
-    settings: Settings, feed: str | None, limit: int, is_whole: bool, kind: str | None, as_json: bool
+    settings: Settings,
+    feed: str | None,
+    limit: int,
+    is_whole: bool,
+    kind: str | None,
+    as_json: bool,
+    devices: bool,
 ) -> None:
     """Show the newest messages, of FEED or of all feeds, in the order in which they came."""
+    if devices and feed is None:
+        raise click.UsageError("--devices needs a FEED; without one, all feeds are shown")
     options = {"limit": None if is_whole else limit, "id": feed and reference_of(feed), "type": kind}
+    options |= {"devices": True} if devices else {}
     options = {name: value for name, value in options.items() if value is not None}
     if not as_json:
         options |= {"names": True, "contents": True, "private": True}
