@@ -5,6 +5,7 @@ Without sockets and clocks: `ssb.daemon.service` provides both.
 
 from collections import deque
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from random import Random
 from types import MappingProxyType
 from typing import Any, Final
@@ -183,12 +184,6 @@ class LocalPeer(PeerWrapper):
             self.peer.add(reference, (host, port), now)
         self._recovery = Recovery(account.own, self.peer, now)
         self._time = now
-        self._devices = DeviceCalls(
-            account,
-            lambda content: self.publish(content, self._time),
-            lambda content, keys: self.publish_sealed(content, self._time, keys),
-            lambda: self._now_ms(self._time),
-        )
         self._has_news_of_devices = True
         self._calls_loopback = options.calls_loopback
         self._has_news_of_pubs = True
@@ -287,6 +282,15 @@ class LocalPeer(PeerWrapper):
         self.blobs.came([message])
         self.peer.on_appended(message.author, now)
         self._apply(message, now)
+
+    @cached_property
+    def _devices(self) -> DeviceCalls:
+        return DeviceCalls(
+            self._account,
+            lambda content: self.publish(content, self._time),
+            lambda content, keys: self.publish_sealed(content, self._time, keys),
+            lambda: self._now_ms(self._time),
+        )
 
     def _replicate_beside(self, now: int) -> None:
         """Replicate the feeds of members of groups, and of invited devices."""

@@ -3,6 +3,8 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from mutants.devices import MUTANTS
+from mutants.patches import mutated
 
 from ssb.applications.fusion import (
     MOST_DEVICES,
@@ -103,8 +105,22 @@ def test_a_member_ends_a_fusion_whatever_was_written_beside_it():
     assert feeds.fusion(OTHER, root).is_ended
 
 
-@pytest.mark.parametrize("known", [True, False])
-def test_a_removed_device_brings_nobody_in(known):
+@pytest.mark.parametrize("backwards", [True, False])
+def test_what_its_author_did_not_know_does_not_count_against_a_message(backwards):
+    """The phone consents twice, as one device of its own may that has lost the first message."""
+    feeds = Feeds()
+    root = feeds.begin()
+    feeds.say(LAPTOP, invite_content(feeds.fusion(LAPTOP, root), [PHONE.ref]))
+    content = consent_content(feeds.fusion(PHONE, root), PHONE.ref)
+    feeds.say(PHONE, content)
+    second = feeds.say(PHONE, content)
+    proof = proof_content(feeds.fusion(PHONE, root), SECRET, Consent(PHONE.ref, second.id))
+    feeds.say(PHONE, proof)
+    there = members(feeds.all[::-1] if backwards else feeds.all, root)
+    assert there == refs(LAPTOP, PHONE)
+
+
+def test_a_removed_device_brings_nobody_in():
     """The phone has the key of the ended fusion; the laptop begins another one with the tablet."""
     feeds = Feeds()
     root = feeds.begin()
@@ -454,6 +470,22 @@ def holds(said, identities, author, feed):
     return None
 
 
+def test_a_follow_or_block_of_one_device_holds_for_the_other():
+    me, laptop, phone, friend = PEOPLE[:4]
+    graph = Graph(me, 1)
+    for number, (author, about, relation) in enumerate(
+        [(me, laptop, Relation.FOLLOWS), (friend, phone, Relation.BLOCKS)], 1
+    ):
+        graph.add_content(author, number, {"type": "contact", "contact": about, **SAYS[relation]})
+    both = frozenset({laptop, phone})
+    graph.unite({laptop: both, phone: both})
+    assert graph.replicated() == {me, laptop, phone}
+    assert sorted(graph.blocks()) == sorted([(friend, laptop), (friend, phone)])
+    graph.unite({laptop: frozenset({laptop}), phone: frozenset({phone})})
+    assert graph.replicated() == {me, laptop}
+    assert [*graph.blocks()] == [(friend, phone)]
+
+
 @settings(max_examples=300, deadline=None)
 @given(st.lists(SAID | IDENTITIES, max_size=25), st.integers(0, 3))
 def test_the_graph_treats_devices_as_one(happenings, max_hops):
@@ -490,3 +522,24 @@ def test_the_graph_treats_devices_as_one(happenings, max_hops):
     for one in (graph, again):
         assert one.hops() == one.hops(me) == expected.hops()
         assert sorted(one.blocks()) == sorted(expected.blocks())
+
+
+CAUGHT_BY = {
+    "strangers invite and end": lambda: [
+        test_nobody_is_admitted_or_removed_by(attack) for attack in (_stranger_ends, _stranger_invites)
+    ],
+    "no consent is needed": lambda: test_nobody_is_admitted_or_removed_by(_no_consent),
+    "any proof counts": lambda: test_nobody_is_admitted_or_removed_by(_wrong_key),
+    "an end is none beside other messages": test_a_member_ends_a_fusion_whatever_was_written_beside_it,
+    "a message is judged by all that came before it": lambda: (
+        test_what_its_author_did_not_know_does_not_count_against_a_message(False)
+    ),
+    "nothing waits": test_a_member_ends_a_fusion_whatever_was_written_beside_it,
+    "statements of devices are apart": test_a_follow_or_block_of_one_device_holds_for_the_other,
+}
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_each_mutant_is_caught(name):
+    with mutated(name, MUTANTS), pytest.raises(AssertionError):
+        CAUGHT_BY[name]()
