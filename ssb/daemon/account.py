@@ -46,7 +46,7 @@ from ssb.store.blobs import DirectoryBlobs
 from ssb.store.clocks import ClockDirectory
 from ssb.store.contents import Contents
 from ssb.store.database import keep_private, write_private
-from ssb.store.feeds import Stored, StoreError, read_log
+from ssb.store.feeds import Stored, StoreError, ignored_from, read_log
 from ssb.store.mark import Mark
 from ssb.store.own_feed import OwnFeed
 from ssb.store.sqlite import SqliteFeeds
@@ -284,14 +284,29 @@ class Account:
     def messages(
         self, feeds: Collection[str] | None, limit: int | None, kind: str | None
     ) -> Iterator[Stored]:
-        """Yield messages in order of receipt: of some feeds or all, of one type or all, the last `limit`."""
+        """Yield messages in order of receipt: of some feeds or all, of one type or all, the last `limit`.
+
+        Those of a forked feed are left out from the fork on.
+        """
         if limit is not None:
             parts = [self.feeds.newest(limit, feed, kind) for feed in (feeds or (None,))]
-            yield from sorted(chain.from_iterable(parts), key=attrgetter("position"))[-limit:]
+            found = sorted(chain.from_iterable(parts), key=attrgetter("position"))[-limit:]
+            yield from (stored for stored in found if not self._is_ignored(stored))
             return
         for stored in read_log(self.feeds, 0, None if kind is None else {kind}):
-            if feeds is None or any(sound.named(stored.text) == (feed, stored.sequence) for feed in feeds):
+            is_of = feeds is None or any(
+                sound.named(stored.text) == (feed, stored.sequence) for feed in feeds
+            )
+            if is_of and not self._is_ignored(stored):
                 yield stored
+
+    def _is_ignored(self, stored: Stored) -> bool:
+        forks = self.feeds.forks()
+        if not forks:
+            return False
+        named = sound.named(stored.text)
+        proof = None if named is None else forks.get(named[0])
+        return proof is not None and stored.sequence >= ignored_from(proof)
 
     def known_peers(self) -> list[PeerAddress]:
         """Return the peers with known addresses; invalid ones are skipped."""

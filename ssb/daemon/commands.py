@@ -24,7 +24,7 @@ from ssb.keys import InvalidRef, parse_message
 from ssb.message import ForkedFeed, InvalidMessage, Message
 from ssb.rooms.room import REVOKE
 from ssb.store.blobs import RefusedBlob
-from ssb.store.feeds import Stored
+from ssb.store.feeds import Stored, ignored_from
 from ssb.transport.address import InvalidAddress, PeerAddress, parse_address
 from ssb.transport.calls import not_allowed
 from ssb.uri import plain
@@ -286,7 +286,7 @@ class Commands:
             "own": account.own.tip,
             "doubt": account.own.why() if account.own.doubt else "",
             "replicated": len(account.graph.replicated()),
-            "forked": sorted(account.feeds.forks()),
+            "forked": {feed: ignored_from(proof) for feed, proof in sorted(account.feeds.forks().items())},
             "ended": {feed: end.successor for feed, end in sorted(account.feeds.ends().items())},
             "damaged": {feed: [*numbers] for feed, numbers in account.feeds.damaged().items()},
             "blobs": account.blobs.used,

@@ -439,8 +439,8 @@ def status(settings: Settings, as_json: bool) -> None:
     click.echo(f"replicates   {state['replicated']:,} feeds; blobs of {state['blobs']:,} bytes")
     if state["doubt"]:
         click.echo(f"in doubt     {state['doubt']}")
-    for feed in state["forked"]:
-        click.echo(f"forked       {label(feed, names)}")
+    for feed, number in state["forked"].items():
+        click.echo(f"forked       {label(feed, names)}; ignored from message {number} on")
     for feed, successor in state["ended"].items():
         on = "" if successor is None else f"; goes on as {label(successor, names)}"
         click.echo(f"ended        {label(feed, names)}{on}")
