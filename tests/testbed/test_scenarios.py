@@ -180,7 +180,7 @@ def test_failover_finds_the_second_way(layering: str) -> None:
 @pytest.mark.parametrize("cure", ["none", "lock", "feeds"])
 def test_two_devices_lose_nothing_by_a_feed_each(cure: str, layering: str) -> None:
     """With one key, each subscriber has one branch, or a part of it; a lock keeps one device's items only."""
-    scenario = load("devices", workload={"items": 30}, fork={"publisher": "pub2", "after": 10, "cure": cure})
+    scenario = load("devices", items=30, changes={"fork.after": 10, "fork.cure": cure})
     result = simulate(scenario, layering)
     first = result.load.feeds[0]
     assert result.load.written == 50
