@@ -12,15 +12,18 @@ The rules are those of ssb-friends (npm), tested against its code:
 - A feed decided by a block or an unfollow is *excluded*, and its own statements are ignored.
 - Statements of authors at the greatest hops are ignored, too.
 
-Two differences. Of a private and a public statement the later is valid, not always the private one. And a
-feed that has ended may name a successor (`ssb.ending`): then each author's statement about the ended feed
-holds for the successor, too, until that author has made one about the successor itself. Of several ended
-feeds with one successor, a block outweighs a follow.
+Three differences. Of a private and a public statement the later is valid, not always the private one. A feed
+that has ended may name a successor (`ssb.ending`): then each author's statement about the ended feed holds
+for the successor, too, until that author has made one about the successor itself. And several feeds may be
+devices of one identity (`ssb.applications.fusion`). They follow each other. An author's statement about one
+holds for the others, and a statement by one is a statement by the others, until an author has made its own
+one about just that feed. Of several statements that hold so, a block outweighs a follow.
 """
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Set
 from enum import IntEnum
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from ssb.keys import InvalidRef, parse_feed
@@ -65,11 +68,13 @@ class Graph:
         self.origin = origin
         self.max_hops = max_hops
         # Author -> feed -> its last statement about the feed, with sequence number; and the reverse. The
-        # number is 0 for a statement about an ended feed that holds for its successor.
+        # number is 0 for a statement about another feed, or by another one, that holds here, too.
         self._stated: defaultdict[str, dict[str, tuple[Relation, int]]] = defaultdict(dict)
         self._about: defaultdict[str, dict[str, Relation]] = defaultdict(dict)
         self._successors: dict[str, str] = {}
         self._ended: defaultdict[str, list[str]] = defaultdict(list)  # by their successor
+        self._devices: dict[str, frozenset[str]] = {}  # of each feed that is not its identity's only one
+        self._restated: set[tuple[str, str]] = set()  # since take_restated()
         self._distances: dict[str, int] = {origin: 0}
         self._dirty: set[str] = set()
         self._replicated = {origin}
@@ -103,6 +108,21 @@ class Graph:
             for author in list(self._about.get(feed, ())):
                 self._pass_on(author, feed)
 
+    def unite(self, identities: Mapping[str, frozenset[str]]) -> None:
+        """Change identities: for each feed concerned, all devices of its identity, the feed among them."""
+        feeds = {each for feed in identities for each in self._onward(feed)}
+        for feed, devices in identities.items():
+            self._devices[feed] = devices
+            if len(devices) < 2:
+                del self._devices[feed]
+        feeds |= {each for feed in identities for each in self._onward(feed)}
+        authors = {author for feed in feeds for author in self._about.get(feed, ())}
+        pairs = {(author, feed) for author in {*authors, *identities} for feed in feeds}
+        stated = {feed for author in identities for feed in self._stated.get(author, ())}
+        pairs |= {(author, each) for feed in stated for each in self._onward(feed) for author in identities}
+        for author, feed in pairs:
+            self._inherit(author, feed)
+
     def successors(self, feed: str) -> list[str]:
         """The feeds that go on in place of a feed, one after the other; none if it has not ended so."""
         found: list[str] = []
@@ -115,6 +135,11 @@ class Graph:
         """Yield the ended feeds that name a successor, with it."""
         yield from self._successors.items()
 
+    def take_restated(self) -> set[tuple[str, str]]:
+        """Return each author and feed between whom a block, or any statement of the origin, has changed."""
+        restated, self._restated = self._restated, set()
+        return restated
+
     def statements(self) -> Iterator[tuple[str, str, Relation, int]]:
         """Yield each author's last statement about each feed: author, feed, relation, sequence number."""
         for author, stated in self._stated.items():
@@ -123,14 +148,18 @@ class Graph:
                     yield author, about, relation, sequence
 
     def restore(
-        self, statements: Iterable[tuple[str, str, Relation, int]], ends: Iterable[tuple[str, str]] = ()
+        self,
+        statements: Iterable[tuple[str, str, Relation, int]],
+        ends: Iterable[tuple[str, str]] = (),
+        identities: Mapping[str, frozenset[str]] = MappingProxyType({}),
     ) -> None:
-        """Add statements and ends of another graph to an empty one; much faster than from messages."""
+        """Add what another graph knows to an empty one; much faster than from messages."""
         for author, about, relation, sequence in statements:
             self._stated[author][about] = relation, sequence
             self._about[about][author] = relation
         for feed, successor in ends:
             self.succeed(feed, successor)
+        self.unite(identities)
         self._distances = self._search(self.origin, self.max_hops)
         replicated = {feed for feed, distance in self._distances.items() if distance >= 0}
         self._changed ^= self._replicated ^ replicated
@@ -142,11 +171,6 @@ class Graph:
             for author, relation in stated.items():
                 if relation is Relation.BLOCKS:
                     yield author, about
-
-    def blockers(self, feed: str) -> list[str]:
-        """The feeds that block a feed."""
-        stated = self._about.get(feed, {})
-        return [author for author, relation in stated.items() if relation is Relation.BLOCKS]
 
     def forget(self, author: str) -> None:
         """Forget the statements of an author if they are ignored; no effect otherwise."""
@@ -193,32 +217,66 @@ class Graph:
             distances = self._search(start, self.max_hops if max_hops is None else max_hops)
         return {feed: distance for feed, distance in distances.items() if distance >= 0}
 
-    def _state(self, author: str, about: str, relation: Relation, sequence: int) -> None:
-        before = self._stated[author].get(about)
-        self._stated[author][about] = relation, sequence
-        self._about[about][author] = relation
-        if (before is None or before[0] != relation) and self._counts(self._distances.get(author)):
-            self._dirty.add(about)
+    def _state(self, author: str, about: str, relation: Relation | None, sequence: int) -> None:
+        """Let a statement hold, or none."""
+        before = self.relation(author, about)
+        if relation is not None:
+            self._stated[author][about] = relation, sequence
+            self._about[about][author] = relation
+        elif before is not None:
+            del self._stated[author][about], self._about[about][author]
+        if before != relation:
+            if Relation.BLOCKS in (before, relation) or author == self.origin:
+                self._restated.add((author, about))
+            if self._counts(self._distances.get(author)):
+                self._dirty.add(about)
 
     def _pass_on(self, author: str, feed: str) -> None:
-        """Let an author's statement about a feed hold for its successors, up to one with its own."""
-        for successor in self.successors(feed):
-            if successor == feed or self._stated[author].get(successor, (None, 0))[1]:
-                break
-            self._state(author, successor, min(self._inherited(author, successor), key=_FIRMEST.index), 0)
+        """Let an author's statement about a feed hold for and by others, up to one of their own."""
+        if feed in self._successors or feed in self._devices or author in self._devices:
+            for each in self._onward(feed):
+                for device in self._devices.get(author, (author,)):
+                    self._inherit(device, each)
+
+    def _onward(self, feed: str) -> list[str]:
+        """A feed, and all for which a statement about it may hold: devices and successors, and theirs."""
+        found = {feed: None}
+        ahead = [feed]
+        while ahead:
+            each = ahead.pop()
+            new = {*self._devices.get(each, ()), self._successors.get(each, each)} - found.keys()
+            found |= dict.fromkeys(new)
+            ahead += new
+        return [*found]
+
+    def _inherit(self, author: str, feed: str) -> None:
+        """Update the statement that holds of an author about a feed, unless it is its own one."""
+        if self._stated.get(author, {}).get(feed, (None, 0))[1]:
+            return
+        relation: Relation | None = None
+        devices = self._devices.get(author, frozenset())
+        if feed in devices:
+            relation = Relation.FOLLOWS if feed != author else None
+        else:
+            found = self._inherited(author, feed)
+            if not found:
+                found = [each for device in devices for each in self._inherited(device, feed)]
+            relation = min(found, key=_FIRMEST.index, default=None)
+        self._state(author, feed, relation, 0)
 
     def _inherited(self, author: str, feed: str) -> list[Relation]:
-        """An author's own statements about the feeds that have ended in favour of one."""
+        """An author's own statements about a feed, or else about those whose statements hold for it."""
         found: list[Relation] = []
-        seen, ahead = {feed}, [*self._ended[feed]]
+        seen, ahead = {feed}, [feed]
         while ahead:
-            ended = ahead.pop()
-            relation, sequence = self._stated[author].get(ended, (None, 0))
+            each = ahead.pop()
+            relation, sequence = self._stated.get(author, {}).get(each, (None, 0))
             if relation is not None and sequence:
                 found.append(relation)
-            elif ended not in seen:
-                ahead += self._ended.get(ended, ())
-            seen.add(ended)
+                continue
+            before = {*self._ended.get(each, ()), *self._devices.get(each, ())} - seen
+            seen |= before
+            ahead += before
         return found
 
     # A distance is that of ssb-friends: the hops, negative if a block or an unfollow has decided.

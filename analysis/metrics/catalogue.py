@@ -66,6 +66,7 @@ _FEEDNETS = (
     Metric(DELIVERY, "twice", "Items delivered twice", "items", "lower"),
     Metric(DELIVERY, "out_of_order", "Items delivered out of order", "items", "lower"),
     Metric(DELIVERY, "beyond_fork", "Items accepted after a feed’s fork", "items", "lower"),
+    Metric(DELIVERY, "lacking", "Items of an author’s two devices that subscribers lack", "items", "lower"),
     Metric(
         DELIVERY,
         "forked",

@@ -69,6 +69,9 @@ def _derived(known: defaultdict[str, Any]) -> dict[str, Any]:
     return {
         "delivered": known["deliveries"],
         "delivered_share": ratio(known["deliveries"], known["expected"], 100),
+        "lacking": None
+        if known["written"] is None
+        else known["written"] - known["deliveries"] - (known["beyond_fork"] or 0),
         "interests_per_item": ratio(known["asked"], known["carried"]),
         "interests_network": ratio(known["interests"], known["carried"]),
         "interests_per_link": per_link,

@@ -48,6 +48,7 @@ RUNS = pa.schema(
         ("end_ns", pa.int64()),
         ("dropped", pa.int64()),
         ("expected", pa.int64()),
+        ("written", pa.int64()),
         ("credit", pa.int64()),
         ("from_ns", pa.int64()),
         ("until_ns", pa.int64()),
@@ -55,9 +56,10 @@ RUNS = pa.schema(
     ]
 )
 """A row per case: its position in the run, the protocol between nodes (analysis/decode/protocols), times,
-frames dropped by the capture, deliveries expected, and the credit of its LLIs (null if not fixed). from_ns,
-until_ns: averaging interval, from the first publication to the last one, or to the end if there is but one.
-cpu_ns: processor time of all nodes, null in the emulator without a cost model.
+frames dropped by the capture, deliveries expected, deliveries of all that an author writes on two devices
+(null without such), and the credit of its LLIs (null if not fixed). from_ns, until_ns: averaging interval,
+from the first publication to the last one, or to the end if there is but one. cpu_ns: processor time of all
+nodes, null in the emulator without a cost model.
 """
 
 NODES = pa.schema([("layering", pa.string()), ("node", pa.string()), ("role", pa.string())])
@@ -145,7 +147,7 @@ def setting(cases: Cases) -> Setting:
 
 
 def _runs(case: Case) -> Iterator[dict[str, Any]]:
-    turn = case.manifest.runs[case.layering]
+    turn, load = case.manifest.runs[case.layering], case.manifest.workload
     credit = case.manifest.parameters.get(case.layering, {}).get("credit")
     yield {
         "position": case.manifest.layerings.index(case.layering),
@@ -154,6 +156,7 @@ def _runs(case: Case) -> Iterator[dict[str, Any]]:
         "end_ns": turn.end_ns,
         "dropped": turn.capture.dropped,
         "expected": case.manifest.expected_deliveries,
+        "written": None if load.written is None else load.written * load.subscribers,
         "credit": credit if isinstance(credit, int) and credit else None,  # 0: adaptive
         "from_ns": turn.first_ns,
         "until_ns": turn.last_ns if turn.last_ns > turn.first_ns else turn.end_ns,

@@ -111,6 +111,7 @@ WORDS = {
     "mobility.signalled": Words("whether moving nodes notice"),
     "fork.publisher": Words("publisher of the fork"),
     "fork.after": Words("last item before the fork"),
+    "fork.cure": Words("what keeps a feed from being forked"),
     "ending.after": Words("last item of the feed that ends"),
     "ending.successor": Words("publisher of the successor"),
     "ending.told": Words("whether the last item says so"),

@@ -133,11 +133,13 @@ class Workload(BaseModel):
     """The workload.
 
     `expected`: items that each subscriber should receive in all; `paced`: nodes whose application consumes
-    items at its own pace, or pauses; `thread`: whether posts are in one thread.
+    items at its own pace, or pauses; `thread`: whether posts are in one thread; `written`: items that an
+    author writes on two devices, if it has two.
     """
 
     source: str
     items: int = Field(ge=0)
+    written: int | None = None
     subscribers: int = Field(ge=0)
     feeds: list[Feed]
     expected: dict[str, int]

@@ -18,9 +18,11 @@ before, and open to others.
 """
 
 import os
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from functools import cached_property
+from itertools import chain
+from operator import attrgetter
 from pathlib import Path
 from secrets import token_bytes
 from typing import Any, Final
@@ -44,7 +46,7 @@ from ssb.store.blobs import DirectoryBlobs
 from ssb.store.clocks import ClockDirectory
 from ssb.store.contents import Contents
 from ssb.store.database import keep_private, write_private
-from ssb.store.feeds import Stored, StoreError, read_log
+from ssb.store.feeds import Stored, StoreError, ignored_from, read_log
 from ssb.store.mark import Mark
 from ssb.store.own_feed import OwnFeed
 from ssb.store.sqlite import SqliteFeeds
@@ -168,6 +170,14 @@ class Account:
         found = self.groups.comembers(lambda adder: graph.is_following(me, adder))
         return {feed for feed in found if not graph.is_blocked(feed)}
 
+    def beside(self) -> Set[str]:
+        """The feeds that are replicated beside those of the graph: members of groups, and feeds that are
+        invited to be devices of replicated ones; none that the user blocks.
+        """
+        graph = self.graph
+        invited = self.views.fusions.invited(graph.replicated())
+        return self.comembers() | {feed for feed in invited if not graph.is_blocked(feed)}
+
     def _open_own(self, identity: Identity | None) -> tuple[Identity, OwnFeed]:
         """Read the identity; or create or import it, where none has been lost."""
         secret, mark = self.path / SECRET, self.path / MARK
@@ -271,14 +281,32 @@ class Account:
             return None if found is None else found.content
         return private.unbox(message.content, self.identity)
 
-    def messages(self, feed: str | None, limit: int | None, kind: str | None) -> Iterator[Stored]:
-        """Yield messages in order of receipt: of one feed or all, of one type or all, the last `limit`."""
+    def messages(
+        self, feeds: Collection[str] | None, limit: int | None, kind: str | None
+    ) -> Iterator[Stored]:
+        """Yield messages in order of receipt: of some feeds or all, of one type or all, the last `limit`.
+
+        Those of a forked feed are left out from the fork on.
+        """
         if limit is not None:
-            yield from self.feeds.newest(limit, feed, kind)
+            parts = [self.feeds.newest(limit, feed, kind) for feed in (feeds or (None,))]
+            found = sorted(chain.from_iterable(parts), key=attrgetter("position"))[-limit:]
+            yield from (stored for stored in found if not self._is_ignored(stored))
             return
         for stored in read_log(self.feeds, 0, None if kind is None else {kind}):
-            if feed is None or sound.named(stored.text) == (feed, stored.sequence):
+            is_of = feeds is None or any(
+                sound.named(stored.text) == (feed, stored.sequence) for feed in feeds
+            )
+            if is_of and not self._is_ignored(stored):
                 yield stored
+
+    def _is_ignored(self, stored: Stored) -> bool:
+        forks = self.feeds.forks()
+        if not forks:
+            return False
+        named = sound.named(stored.text)
+        proof = None if named is None else forks.get(named[0])
+        return proof is not None and stored.sequence >= ignored_from(proof)
 
     def known_peers(self) -> list[PeerAddress]:
         """Return the peers with known addresses; invalid ones are skipped."""

@@ -5,16 +5,18 @@ blobs.want, blobs.size, invite.create, friends.isBlocking, friends.isFollowing; 
 blobs.add a path, and settle declares that nobody has more of the own feed than this peer. detached.publish
 writes a detached message, and detached.delete deletes the content of one. pubs lists those that logs name,
 rooms those that are visited. room.registerAlias and room.revokeAlias take the room, too, and are to be
-repeated until they return something. Those of private groups begin with groups.
+repeated until they return something. Those of private groups begin with groups, and those about the devices
+of one identity with devices.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from secrets import token_bytes
 from typing import TYPE_CHECKING, Any
 
 from ssb.canonical import Value, parse
 from ssb.daemon.account import Account
+from ssb.daemon.device_calls import DeviceCalls
 from ssb.daemon.group_calls import GroupCalls
 from ssb.detached import reference_of, request
 from ssb.groups.envelope import Key
@@ -22,7 +24,7 @@ from ssb.keys import InvalidRef, parse_message
 from ssb.message import ForkedFeed, InvalidMessage, Message
 from ssb.rooms.room import REVOKE
 from ssb.store.blobs import RefusedBlob
-from ssb.store.feeds import Stored
+from ssb.store.feeds import Stored, ignored_from
 from ssb.transport.address import InvalidAddress, PeerAddress, parse_address
 from ssb.transport.calls import not_allowed
 from ssb.uri import plain
@@ -73,6 +75,8 @@ class Commands:
                     return self._publish(content, rest[0] if rest else None, "box2" in rest[1:])
                 case ("groups", call), _:
                     return self._groups.answer(call, arguments)
+                case ("devices", call), _:
+                    return self._devices.answer(call, arguments)
                 case ("detached", "publish"), [dict() as content]:
                     return self._publish_detached(content)
                 case ("detached", "delete"), [str() as id_]:
@@ -126,7 +130,10 @@ class Commands:
         ):
             raise CommandError("createLogStream takes id, limit and type")
         namer = self._account.views.namer() if options.get("names") is True else None
-        for stored in self._account.messages(feed, limit, kind):
+        feeds: Collection[str] | None = None if feed is None else (feed,)
+        if feed is not None and options.get("devices") is True:
+            feeds = self._account.views.fusions.devices(feed)
+        for stored in self._account.messages(feeds, limit, kind):
             entry = _entry(stored)
             if options.get("contents") is True:
                 entry |= self._content_of(stored)
@@ -151,6 +158,16 @@ class Commands:
     def _groups(self) -> GroupCalls:
         return GroupCalls(self._account.groups, self._write_sealed, self._account.views.namer)
 
+    @property
+    def _devices(self) -> DeviceCalls:
+        return DeviceCalls(self._account, self._write, self._write_sealed, self._clock)
+
+    def _write(self, content: Mapping[str, Any], to: list[str] | None = None) -> Message:
+        if self._running is None:
+            return self._account.publish(content, self._clock(), to)
+        peer, clock = self._running
+        return peer.publish(content, clock(), to)
+
     def _write_sealed(self, content: Mapping[str, Any], keys: Sequence[Key]) -> Message:
         if self._running is None:
             return self._account.publish_sealed(content, self._clock(), keys)
@@ -162,11 +179,8 @@ class Commands:
         if to and is_box2:
             keys = self._account.groups.keys_of([*to, self._account.identity.ref])
             message = self._write_sealed(content, keys)
-        elif self._running is None:
-            message = self._account.publish(content, self._clock(), to)
         else:
-            peer, clock = self._running
-            message = peer.publish(content, clock(), to)
+            message = self._write(content, to)
         return {"key": message.id, "value": parse(message.text), "timestamp": self._clock()}
 
     def _publish_detached(self, content: dict[str, Value]) -> Value:
@@ -272,7 +286,7 @@ class Commands:
             "own": account.own.tip,
             "doubt": account.own.why() if account.own.doubt else "",
             "replicated": len(account.graph.replicated()),
-            "forked": sorted(account.feeds.forks()),
+            "forked": {feed: ignored_from(proof) for feed, proof in sorted(account.feeds.forks().items())},
             "ended": {feed: end.successor for feed, end in sorted(account.feeds.ends().items())},
             "damaged": {feed: [*numbers] for feed, numbers in account.feeds.damaged().items()},
             "blobs": account.blobs.used,

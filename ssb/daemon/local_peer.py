@@ -5,15 +5,18 @@ Without sockets and clocks: `ssb.daemon.service` provides both.
 
 from collections import deque
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from random import Random
 from types import MappingProxyType
 from typing import Any, Final
 
 from base.endpoint import StreamEvent
 from base.timers import earliest
+from ssb.applications.fusion import ENTRUST, FUSION
 from ssb.applications.pubs import PUB, is_loopback
 from ssb.canonical import Value, parse
 from ssb.daemon.account import Account
+from ssb.daemon.device_calls import DeviceCalls
 from ssb.daemon.recovery import Recovery
 from ssb.ending import END
 from ssb.graph import CONTACT
@@ -145,8 +148,8 @@ class LocalPeer(PeerWrapper):
         self._access = _AccountAccess(account)
         self._unread: deque[PeerEvent] = deque()
         self._passing: deque[StreamEvent] = deque()  # of streams through rooms
-        self._comembers = account.comembers()
-        wanted = sorted(account.graph.replicated() | self._comembers)
+        self._beside = account.beside()
+        wanted = sorted(account.graph.replicated() | self._beside)
         self.blobs = Blobs(account.blobs, contents=account.contents)
         self.blobs.update_contents()
         self.loose = Loose(account.feeds)
@@ -180,6 +183,8 @@ class LocalPeer(PeerWrapper):
         for host, port, reference in account.known_peers():
             self.peer.add(reference, (host, port), now)
         self._recovery = Recovery(account.own, self.peer, now)
+        self._time = now
+        self._has_news_of_devices = True
         self._calls_loopback = options.calls_loopback
         self._has_news_of_pubs = True
         self._call_pubs(now)
@@ -267,6 +272,9 @@ class LocalPeer(PeerWrapper):
             if event.message is not None:
                 self._apply(event.message, now)
         self._call_pubs(now)
+        self._time = now
+        if self._has_news_of_devices and self._devices.proceed():
+            self._has_news_of_devices = False
 
     def _published(self, message: Message, now: int) -> None:
         """Report and forward a message that was written here."""
@@ -275,11 +283,20 @@ class LocalPeer(PeerWrapper):
         self.peer.on_appended(message.author, now)
         self._apply(message, now)
 
-    def _replicate_groups(self, now: int) -> None:
-        """Replicate the feeds of the members of groups."""
-        before, self._comembers = self._comembers, self._account.comembers()
-        self.peer.want_all(self._comembers - before, now)
-        for feed in before - self._comembers - self._account.graph.replicated():
+    @cached_property
+    def _devices(self) -> DeviceCalls:
+        return DeviceCalls(
+            self._account,
+            lambda content: self.publish(content, self._time),
+            lambda content, keys: self.publish_sealed(content, self._time, keys),
+            lambda: self._now_ms(self._time),
+        )
+
+    def _replicate_beside(self, now: int) -> None:
+        """Replicate the feeds of members of groups, and of invited devices."""
+        before, self._beside = self._beside, self._account.beside()
+        self.peer.want_all(self._beside - before, now)
+        for feed in before - self._beside - self._account.graph.replicated():
             self.peer.unwant(feed, now)
 
     def _visit(self, now: int) -> None:
@@ -296,7 +313,7 @@ class LocalPeer(PeerWrapper):
                 self._meet(peer, now)
 
     def _replicates(self, feed: str) -> bool:
-        return feed in self._account.graph.replicated() or feed in self._comembers
+        return feed in self._account.graph.replicated() or feed in self._beside
 
     def _meet(self, peer: str, now: int) -> None:
         """Call a peer that is in a room if it is followed; call it no more if it is not, or has left."""
@@ -306,29 +323,27 @@ class LocalPeer(PeerWrapper):
             self.peer.part(peer, now)
 
     def _apply(self, message: Message, now: int) -> None:
-        """Apply a message about follows or blocks, the end of a feed, a pub, or groups."""
+        """Apply a message about follows or blocks, the end of a feed, devices, a pub, or groups."""
         content, graph = message.content, self._account.graph
         if not isinstance(content, dict):
-            self._replicate_groups(now)
+            self._replicate_beside(now)
+            opened = self._account.groups.opened(message.id)
+            self._has_news_of_devices |= opened is not None and opened.content.get("type") == ENTRUST
             return
-        kind, contact = content.get("type"), content.get("contact")
+        kind = content.get("type")
         self._has_news_of_pubs |= kind == PUB
-        if kind == CONTACT and isinstance(contact, str):
-            for feed in (contact, *graph.successors(contact)):
-                self._apply_block(message.author, feed, now)
-                if message.author == self._account.identity.ref:
-                    self._meet(feed, now)
-        elif kind == END:
-            for feed in graph.successors(message.author):
-                for author in graph.blockers(feed):
-                    self._apply_block(author, feed, now)
-        else:
+        self._has_news_of_devices |= kind == FUSION
+        if kind not in (CONTACT, END, FUSION):
             return
+        for author, feed in sorted(graph.take_restated()):
+            self._apply_block(author, feed, now)
+            if author == graph.origin:
+                self._meet(feed, now)
         changes = graph.take_changes()
         self._has_news_of_pubs |= bool(changes.added)
         self.peer.want_all(changes.added, now)
-        self._replicate_groups(now)  # a block counts there, too
-        for feed in changes.removed - self._comembers:
+        self._replicate_beside(now)  # a block counts there, too
+        for feed in changes.removed - self._beside:
             self.peer.unwant(feed, now)
 
     def _apply_block(self, author: str, feed: str, now: int) -> None:

@@ -1,10 +1,10 @@
-"""Views computed from messages: the graph of follows, blocks and successors, names, and addresses of pubs.
+"""Views computed from messages: the graph, identities of several devices, names, and addresses of pubs.
 
 Reading all messages again takes seconds in a large store. So the views are stored in a file beside it, with a
 *cursor*: the last message in them. Opening them reads the messages after it. The file begins with the hash of
 the rest, and is replaced atomically. If it is damaged or of another form, or its cursor is not a message of
 the store, as when the store comes from a backup, the views are computed from the first message on. So the
-file may be wrong or missing; messages are the only truth.
+file may be wrong or missing; messages are the only truth. Messages about devices are few, and always read.
 """
 
 import json
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ssb.applications.about import NAME, Directory
+from ssb.applications.fusion import FUSION, Fusions
 from ssb.applications.pubs import PUB, Pubs
 from ssb.canonical import parse
 from ssb.ending import END, end_of
@@ -33,8 +34,8 @@ LONGEST_NAME: Final = 100
 """Characters of a name that are stored."""
 
 _LONGEST_SHOWN = 30
-_VERSION = 3
-_TYPES = {CONTACT, ABOUT, END, PUB}
+_VERSION = 4
+_TYPES = {CONTACT, ABOUT, END, PUB, FUSION}
 _MOST_BEHIND = 2_000  # messages that the next opening has to read
 
 
@@ -56,6 +57,7 @@ class Views:
     Attributes:
         graph: of follows and blocks.
         directory: names of feeds.
+        fusions: identities of several devices.
         pubs: their addresses.
     """
 
@@ -69,6 +71,7 @@ class Views:
             self._begin()
         self._catch_up()
         self.graph.take_changes()
+        self.graph.take_restated()
         if self._behind > _MOST_BEHIND // 10:
             self.save()
 
@@ -77,14 +80,23 @@ class Views:
         if isinstance(message.content, dict) and self._add_content(
             message.author, message.sequence, message.content
         ):
+            self._fuse(message)
             self._behind += 1
             if self._behind >= _MOST_BEHIND:
                 self.save()
 
     def namer(self) -> Callable[[str], str | None]:
-        """Return a function from feeds to their current names; None for feeds without a name."""
-        hops = self.graph.hops()
-        return lambda feed: self.directory.name(feed, self._origin, hops) or None
+        """Return a function from feeds to their current names; None for feeds without a name.
+
+        All devices of an identity have one name: that of the first of them that has one.
+        """
+        hops, directory, origin = self.graph.hops(), self.directory, self._origin
+
+        def name(feed: str) -> str | None:
+            found = (directory.name(each, origin, hops) for each in self.fusions.devices(feed))
+            return next((each for each in found if each), None)
+
+        return name
 
     def save(self) -> None:
         """Write the file; failures are ignored, as the views can be computed again."""
@@ -117,6 +129,7 @@ class Views:
     def _begin(self) -> None:
         self.graph = Graph(self._origin, self._hops)
         self.directory = Directory()
+        self.fusions = Fusions()
         self.pubs = Pubs()
         self._cursor: tuple[int, str] = (0, "")
 
@@ -147,7 +160,11 @@ class Views:
             (feeds[author], feeds[about], relations[relation], sequence)
             for author, about, relation, sequence in zip(numbers, numbers, numbers, numbers, strict=True)
         )
-        self.graph.restore(stated, ((feed, successor) for feed, successor in content["ended"]))
+        for stored in read_log(self._feeds, 0, {FUSION}):
+            if stored.position <= position:
+                self.fusions.add(stored.message)
+        ends = ((feed, successor) for feed, successor in content["ended"])
+        self.graph.restore(stated, ends, self.fusions.identities())
         for about, author, sequence, name in content["named"]:
             self.directory.add_content(author, sequence, {"type": ABOUT, "about": about, NAME: name})
         for author, sequence, pub in content["pubs"]:
@@ -162,12 +179,19 @@ class Views:
             assert isinstance(value, dict)
             if isinstance(value["content"], dict):
                 self._add_content(value["author"], value["sequence"], value["content"])
+                if value["content"].get("type") == FUSION:
+                    self._fuse(last.message)
             self._behind += 1
         if last is not None:
             self._cursor = last.position, last.id
 
     def _after(self, position: int) -> Iterable[Stored]:
         return read_log(self._feeds, position, _TYPES)
+
+    def _fuse(self, message: Message) -> None:
+        changed = self.fusions.add(message)
+        if changed:
+            self.graph.unite(changed)
 
     def _add_content(self, author: str, sequence: int, content: dict[str, Any]) -> bool:
         """Add a content; return whether it is of a type in the views."""

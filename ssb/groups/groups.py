@@ -129,6 +129,10 @@ class Groups:
         epoch = self._epoch_of.get(message)
         return self._direct.get(message) if epoch is None else epoch.messages[message]
 
+    def direct(self, kind: str) -> list[Private]:
+        """Return the messages of a type to this feed that are in no group, in order of receipt."""
+        return [private for private in self._direct.values() if private.content.get("type") == kind]
+
     def keys_of(self, feeds: Iterable[str]) -> list[Key]:
         """Return the keys for messages to feeds, one each; raise InvalidRef."""
         return [

@@ -10,7 +10,7 @@ from base.passive import Closing
 from ssb.ending import End, end_of
 from ssb.keys import Identity
 from ssb.message import ForkedFeed, InvalidMessage, Message, contradicts
-from ssb.store.feeds import NO_TIP, Appended, FeedStore, Tip
+from ssb.store.feeds import NO_TIP, Appended, FeedStore, Tip, ignored_from
 from ssb.work import WORK
 
 
@@ -95,7 +95,8 @@ class Admission(FeedStore, Closing, ABC):
                 refused[feed] = error
                 changes.forks.setdefault(feed, error.proof)
         for feed in changes.forks.keys() & self.forks().keys():
-            del changes.forks[feed]
+            if ignored_from(changes.forks[feed]) >= ignored_from(self.forks()[feed]):
+                del changes.forks[feed]
         if changes.messages or changes.forks:
             self._commit(changes)
             self._ends |= changes.ends
@@ -134,7 +135,8 @@ class Admission(FeedStore, Closing, ABC):
             if other is not None:
                 first, second = (other, message) if other.sequence <= sequence else (message, other)
                 if contradicts(first, second):
-                    if feed not in self.forks():
+                    proof = self.forks().get(feed)
+                    if proof is None or first.sequence < ignored_from(proof):
                         self._commit(Changes(received, forks={feed: (first, second)}))
                     raise _fork(first, second)
         _check_open(self._ends.get(feed), sequence)
@@ -153,7 +155,7 @@ class Admission(FeedStore, Closing, ABC):
             held = _find(batch, feed, sequence)
         if held == message:
             return False
-        self._check_unforked(feed)
+        self._check_unforked(feed, message)
         tip = self.tip(feed) if newest is None else newest
         last = 0 if tip is None else tip.sequence
         if held is not None:
@@ -180,10 +182,17 @@ class Admission(FeedStore, Closing, ABC):
         _check_open(changes.ends.get(feed) or self._ends.get(feed), sequence)
         return True
 
-    def _check_unforked(self, feed: str) -> None:
+    def _check_unforked(self, feed: str, message: Message | None = None) -> None:
+        """Raise ForkedFeed for a forked feed, with an earlier proof if the message gives one."""
         proof = self.forks().get(feed)
-        if proof is not None:
-            raise _fork(*proof)
+        if proof is None:
+            return
+        place = ignored_from(proof) if message is None else message.sequence
+        held = self._held(feed, place) if place < ignored_from(proof) else None
+        if held is not None and message is not None:
+            message.verify(self._hmac_key)
+            raise _fork(held, message)
+        raise _fork(*proof)
 
 
 def _note_end(message: Message, changes: Changes) -> None:

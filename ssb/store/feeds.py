@@ -106,7 +106,8 @@ class FeedStore(Protocol):
         Of each feed the messages before the first invalid one are stored, all feeds in one transaction.
         Nothing is valid behind the end of a feed (`ssb.ending`).
         Duplicates are skipped. A message that contradicts a held one, or that continues another message than
-        the tip, is a fork: the store keeps both as proof, and accepts no more messages of that feed.
+        the tip, is a fork: the store keeps both as proof, and accepts no more messages of that feed. The
+        proof of an earlier place replaces it (`ignored_from`).
         `received` is in ms since 1970.
         """
 
@@ -158,6 +159,16 @@ class FeedStore(Protocol):
 
     def close(self) -> None:
         """Release files and lock."""
+
+
+def ignored_from(proof: tuple[Message, Message]) -> int:
+    """The first message of a forked feed that is ignored, by its number, given the proof of the fork.
+
+    Both branches have other messages there, or one follows another message than the one there (Tarr et al.,
+    ACM ICN 2019, section 2). A store keeps the proof with the least such number that it has seen. So stores
+    that were given all of both branches, in any order, hold the same messages before it.
+    """
+    return proof[0].sequence
 
 
 def read_log(store: FeedStore, after: int, types: Collection[str | None] | None = None) -> Iterator[Stored]:

@@ -203,6 +203,7 @@ def _workload(scenario: Scenario, load: Workload, timeline: Timeline) -> dict[st
     return {
         "source": Path(scenario.workload.feed).name if scenario.workload.feed else "generated",
         "items": load.items,
+        "written": load.written,
         "feeds": [
             {"feed": feed_uri(feed.key), "publisher": feed.publisher, "items": len(feed.messages)}
             for feed in load.feeds

@@ -417,7 +417,7 @@ def _check_features(scenario: Scenario) -> None:
     """Check that each layering supports the scenario's features."""
     plans = scenario.plans.items()
     wanted = {
-        Feature.FORK: ("fork",) if scenario.fork else None,
+        Feature.FORK: ("fork",) if scenario.fork and scenario.fork.cure == "none" else None,
         Feature.ENDING: ("ending",) if scenario.ending else None,
         Feature.DELETION: ("deletion",) if scenario.deletion else None,
         Feature.ARCHIVE: ("archive",) if scenario.archive else None,

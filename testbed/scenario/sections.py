@@ -737,12 +737,16 @@ class Sessions(Section):
 
 
 class Fork(Section):
-    """A second device with the feed's key, which from some item on goes its own way."""
+    """A second device of the feed's author, which from some item on writes items of its own."""
 
     publisher: str
     """The node of the second device."""
     after: int = Field(ge=1)
-    """The last item that both devices have in common."""
+    """The last item before the second device writes, too."""
+    cure: Literal["none", "lock", "feeds"] = "none"
+    """What keeps the feed from being forked. `none`: both devices write with one key. `lock`: only the first
+    device may write; what the author would write on the second is refused. `feeds`: each device has a feed of
+    its own, and subscribers follow both."""
 
 
 class Ending(Section):

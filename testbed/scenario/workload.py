@@ -24,7 +24,7 @@ from testbed.errors import UserError
 from testbed.layerings.nodes.workload import Feed, Workload
 from testbed.scenario.follow_graph import grow
 from testbed.scenario.model import Scenario
-from testbed.scenario.sections import Deletion, Ending, Fetch, Schedule
+from testbed.scenario.sections import Deletion, Ending, Fetch, Fork, Schedule
 from testbed.scenario.thread import in_one_thread
 
 _BULK_TEXT = "." * 800  # an item and its names fit into one frame
@@ -54,6 +54,9 @@ def load(scenario: Scenario) -> Workload:
             successors[feeds[0].key] = feeds[1].key
     if scenario.workload.thread is not None:
         feeds = in_one_thread(scenario, feeds, _follows(scenario, feeds)[0], scenario.workload.thread)
+    if scenario.fork is not None and scenario.fork.cure == "feeds":
+        second = Identity.from_seed(Random(f"device {scenario.seed}").randbytes(32))
+        feeds.append(_branch(scenario, feeds[0], scenario.fork, second))
     asked: frozenset[str] = frozenset()
     if scenario.deletion is not None:
         feeds[0], asked = _detached(scenario, feeds[0], scenario.deletion)
@@ -64,9 +67,9 @@ def load(scenario: Scenario) -> Workload:
         requests = _requests(scenario, _by_popularity(feeds, replicated), scenario.workload.fetch)
         follows = _request_counts(feeds, requests)
     branch, common = None, 0
-    if scenario.fork is not None:
+    if scenario.fork is not None and scenario.fork.cure == "none":
         common = scenario.fork.after
-        branch = _branch(scenario, feeds[0], scenario.fork.publisher, common)
+        branch = _branch(scenario, feeds[0], scenario.fork, _identity(scenario, 0)[1])
     bulk = []
     for index, traffic in enumerate(scenario.cross_traffic):
         messages = _bulk(f"{scenario.seed} bulk {index}", traffic.items)
@@ -89,6 +92,7 @@ def load(scenario: Scenario) -> Workload:
         successors=successors,
         asked=asked,
         disobedient=_disobedient(scenario),
+        written=None if scenario.fork is None else 2 * scenario.workload.items - scenario.fork.after,
     )
 
 
@@ -305,13 +309,18 @@ def _pictures(scenario: Scenario, feeds: Sequence[Feed]) -> Iterator[tuple[str, 
                 yield blob_ref(sha256(content).digest()), content
 
 
-def _branch(scenario: Scenario, feed: Feed, publisher: str, after: int) -> Feed:
-    """Generate the feed's continuation by a second device after an item, with the same key."""
-    identity = Identity.from_seed(Random(f"feed {scenario.seed}").randbytes(32))
-    common = feed.messages[:after]
+def _branch(scenario: Scenario, feed: Feed, fork: Fork, identity: Identity) -> Feed:
+    """Generate the feed of the author's second device: with the same key a continuation of the feed, with
+    another one a feed of its own.
+    """
+    after, publisher = fork.after, fork.publisher
+    common = feed.messages[:after] if identity == feed.identity else ()
     rng = Random(f"branch {scenario.seed}")
-    own = generate_feed(rng, len(feed.messages) - after, identity, common[-1], scenario.workload.item_bytes)
-    times = _times((common[-1], *own), scenario.workload.schedule, feed.times[after - 1])
+    tip = common[-1] if common else None
+    own = generate_feed(rng, len(feed.messages) - after, identity, tip, scenario.workload.item_bytes)
+    times = _times((feed.messages[after - 1], *own), scenario.workload.schedule, feed.times[after - 1])
+    if not common:
+        return Feed(publisher, tuple(own), times[1:], identity)
     return Feed(publisher, (*common, *own), feed.times[: after - 1] + times)
 
 

@@ -172,10 +172,19 @@ class Model:
             "twice": twice,
             "out_of_order": late,
             "beyond_fork": sum(row["purpose"] == "beyond" for row in self.deliveries),
+            "lacking": self.lacking(own),
             "forked": len(forked.drop_duplicates(["node", "feed"])),
             "errors": int((self.events["event"] == "error").sum()),
             "capture_drops": self.turn["capture"]["dropped"],
         }
+
+    def lacking(self, own: list[dict[str, Any]]) -> int | None:
+        """What an author wrote on two devices, for each subscriber, without what these have."""
+        load = self.manifest["workload"]
+        if load["written"] is None:
+            return None
+        beyond = [row for row in self.deliveries if row["purpose"] == "beyond"]
+        return load["written"] * load["subscribers"] - len(own) - len(beyond)
 
     def keeping_up(self, own: list[dict[str, Any]]) -> dict[str, int]:
         """How many subscribers fell behind, and how many were cut off (analysis/metrics/saturation.py says

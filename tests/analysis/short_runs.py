@@ -92,6 +92,7 @@ SMALLER = {
         "warmup_ms": 1000,
     },
     "ending": {"ending.after": 6, "settle_ms": 4000},
+    "devices": {"fork.after": 6, "settle_ms": 2000},
     "deployment": {"topology.users.number": 5, "subscribers": ["u2..u5"]},
     "lli-storm": {"workload.idle_feeds": 200},
     "quiet": {"settle_ms": 8000, "workload.feeds": 10, "workload.follows": 2},

@@ -125,18 +125,19 @@ def test_fork(store, before, then, proof):
     assert proves_fork(*proof)
     assert dict(store.forks()) == {ALICE.ref: proof}
     assert held(store) == whole
-    # It is frozen, and keeps its first proof.
-    for message in (OTHER[0], OTHER[5]):
+    # It is frozen, and keeps its proof, unless there is an earlier one.
+    earliest = (FEED[0], OTHER[0])
+    for message, expected in ((OTHER[5], proof), (OTHER[0], earliest), (OTHER[5], earliest)):
         again = store.append([message], 1)
         assert again.stored == 0
-        assert again.refused[ALICE.ref].proof == proof
+        assert again.refused[ALICE.ref].proof == expected
     with pytest.raises(ForkedFeed):
         store.publish(ALICE, POST, 1)
     assert held(store) == whole
     # Other feeds go on, and the proof outlives the feed.
     assert store.append(feed(BOB, 2), 1).stored == 2
     assert store.drop(ALICE.ref) == len(whole)
-    assert dict(store.forks()) == {ALICE.ref: proof}
+    assert dict(store.forks()) == {ALICE.ref: earliest}
     assert store.append(FEED, 1)[:2] == (0, 0)
 
 

@@ -89,6 +89,7 @@ def test_there_are_the_scenarios_of_the_papers() -> None:
         "cut-tree",
         "deletion",
         "deployment",
+        "devices",
         "ending",
         "failover",
         "fanout",
@@ -175,6 +176,33 @@ def test_failover_finds_the_second_way(layering: str) -> None:
     for node in ("s1", "s2"):
         assert result.delivered(node) == list(range(1, 151))
     assert items_on(result, "b-eth1") > 50
+
+
+@pytest.mark.parametrize("layering", ["poll", "lli", "ssb"])
+@pytest.mark.parametrize("cure", ["none", "lock", "feeds"])
+def test_two_devices_lose_nothing_by_a_feed_each(cure: str, layering: str) -> None:
+    """With one key, each subscriber has one branch, or a part of it; a lock keeps one device's items only."""
+    scenario = load("devices", items=30, changes={"fork.after": 10, "fork.cure": cure})
+    result = simulate(scenario, layering)
+    first = result.load.feeds[0]
+    assert result.load.written == 50
+    for node in ("s1", "s2", "s3"):
+        rows = [e for e in result.events[node] if e["event"] == "delivered"]
+        told = [e for e in result.events[node] if e["event"] == "forked"]
+        had = {(e["feed"], e["seq"]) for e in rows}
+        if cure == "feeds":
+            second = result.load.feeds[1]
+            assert had == {(first.key, n) for n in range(1, 31)} | {(second.key, n) for n in range(1, 21)}
+        elif cure == "lock":
+            assert had == {(first.key, n) for n in range(1, 31)}
+        else:
+            assert {(first.key, n) for n in range(1, 11)} <= had <= {(first.key, n) for n in range(1, 31)}
+            assert len(had) == 30 or told
+        assert not told or cure == "none"
+    published = Counter(
+        e["node"] for rows in result.events.values() for e in rows if e["event"] == "published"
+    )
+    assert published == ({"pub": 30} if cure == "lock" else {"pub": 30, "pub2": 20})
 
 
 def test_fork_is_told_to_everyone_under_controlled_push() -> None:

@@ -309,6 +309,81 @@ def test_a_feed_ends_and_goes_on_in_another_directory(tmp_path: Path) -> None:
     assert status(new)["ended"] == {heir: None}
 
 
+def test_devices_become_one_identity_without_a_running_peer(tmp_path: Path) -> None:
+    """Each command takes the steps that are due; messages cross as exports do."""
+
+    def meet() -> None:
+        with closing(Account(laptop)) as one, closing(Account(phone)) as other:
+            for source, sink in ((one, other), (other, one)):
+                for stored in source.messages(None, None, None):
+                    sink.feeds.append([stored.message], 1.0)
+
+    laptop, phone = tmp_path / "laptop", tmp_path / "phone"
+    for path in (laptop, phone):
+        ssb(path, "publish", f"from the {path.name}")
+    ids = {path: status(path)["id"] for path in (laptop, phone)}
+    about = {"type": "about", "about": ids[laptop], "name": "Ann"}
+    ssb(laptop, "publish", "--content", json.dumps(about))
+    root = ssb(laptop, "device", "invite", ids[phone]).strip()
+    assert ssb(laptop, "device", "invite", ids[phone]).strip() == root
+    with pytest.raises(UserError, match=r"no invitation by .* is here; this device follows it now"):
+        ssb(phone, "device", "join", ids[laptop])
+    with pytest.raises(UserError, match=r"no invitation by .* is here: run this again"):
+        ssb(phone, "device", "join", ids[laptop], "--decline")
+    meet()
+    assert "has not consented yet" in ssb(laptop, "device", "list")
+    assert ssb(phone, "device", "join", ids[laptop]).startswith(f"consented: a member once {ids[laptop]}")
+    meet()
+    assert f"invited      {ids[phone]} by {ids[laptop]}: has consented" in ssb(laptop, "device", "list")
+    meet()
+    shown = ssb(phone, "device", "list")
+    meet()
+    both = [f"device       {ids[path]} (Ann)" for path in (laptop, phone)]
+    assert shown.splitlines() == ssb(laptop, "device", "list", ids[phone]).splitlines() == both
+    assert json.loads(ssb(phone, "device", "list", "--json"))["devices"] == [ids[laptop], ids[phone]]
+    log = ssb(laptop, "log", ids[phone], "--devices", "--all")
+    assert "from the laptop" in log
+    assert "from the phone" in log
+    assert "from the laptop" not in ssb(laptop, "log", ids[phone], "--all")
+    for said in ("(begins an identity)", "(invites ", "(consents ", "(hands on the key", "is one identity's"):
+        assert said in log
+    assert "secretKey" not in log
+    assert ssb(phone, "device", "join", ids[laptop]) == "this device is one of the identity's already\n"
+    ssb(laptop, "device", "remove", ids[phone], "--reason", "lost")
+    assert "(ends the identity" in ssb(laptop, "log")
+    assert ssb(laptop, "device", "list").splitlines() == [f"device       {ids[laptop]} (Ann)"]
+    meet()
+    with pytest.raises(UserError, match="belongs to no identity"):
+        ssb(phone, "device", "end")
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (("device", "invite", "nobody"), "nobody: reference is not of the form"),
+        (("device", "join", "@x"), "@x: reference"),
+        (("device", "join", "{own}"), "this device cannot join itself"),
+        (("device", "invite", "{own}"), "is this device already"),
+        (("device", "remove", "{own}"), "to take this device out, remove it on another"),
+        (("device", "remove", OTHER.ref), "is no device of yours"),
+        (("device", "end"), "belongs to no identity of several devices"),
+        (("device", "list", "x"), "x: reference"),
+        (("log", "--devices"), "--devices needs a FEED"),
+    ],
+)
+def test_a_mistake_about_devices_is_one_line_and_writes_nothing(
+    tmp_path: Path, words: tuple[str, ...], reason: str
+) -> None:
+    ssb(tmp_path, "publish", "before")
+    own = status(tmp_path)["id"]
+    given = [word.format(own=own) for word in words]
+    done = CliRunner().invoke(feednet, ["ssb", "--path", str(tmp_path), *given])
+    said = f"{done.exception}" if isinstance(done.exception, UserError) else done.output
+    assert reason in said
+    assert not isinstance(done.exception, UserError) or "\n" not in said
+    assert status(tmp_path)["own"] == 1
+
+
 def test_a_successor_is_in_the_groups_of_the_feed_that_ended(tmp_path: Path) -> None:
     """The group has no other member: nobody else could add the successor."""
     old, new = tmp_path / "old", tmp_path / "new"

@@ -99,6 +99,29 @@ def test_a_forked_feed_has_two_valid_branches_that_part_where_it_says() -> None:
     assert second[7].previous == first[7].previous == first[6].id
 
 
+def test_a_second_device_has_the_branch_a_feed_or_nothing() -> None:
+    """What it writes, and when, is the same in each way; the author would write it under a lock, too."""
+    devices = {"publisher": "s4", "after": 7}
+    forked, locked, apart = (
+        load(scenario(fork=devices | {"cure": cure}, subscribers=("s1",)))
+        for cure in ("none", "lock", "feeds")
+    )
+    (feed,) = forked.feeds
+    assert locked.feeds == forked.feeds == apart.feeds[:1]
+    assert locked.branch is apart.branch is None
+    assert forked.branch is not None
+    assert len(locked.feeds) == 1
+    second = apart.feeds[1]
+    assert (second.publisher, second.key == feed.key) == ("s4", False)
+    assert second.times == forked.branch.times[7:]
+    assert [m.content for m in second.messages] == [m.content for m in forked.branch.messages[7:]]
+    assert apart.follows["s1"] == apart.feeds
+    assert forked.written == locked.written == apart.written == len(feed.messages) + len(second.messages)
+    for tip, message in zip((None, *second.messages), second.messages, strict=False):
+        message.verify()
+        message.follow(tip)
+
+
 def test_a_wrong_signature_is_refused_with_its_line(tmp_path: Path) -> None:
     lines = REAL.read_text(encoding="utf-8").splitlines()
     entry = json.loads(lines[16])

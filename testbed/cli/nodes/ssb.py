@@ -40,7 +40,8 @@ class Settings:
     places={
         "check": "testbed.cli.nodes.ssb_check:check",
         "end": "testbed.cli.nodes.ssb_end:end",
-        "delete": "testbed.cli.nodes.ssb_delete:delete",
+        "delete": "testbed.cli.nodes.ssb_end:delete",
+        "device": "testbed.cli.nodes.ssb_device:device",
         "get": "testbed.cli.nodes.ssb_view:get",
         "log": "testbed.cli.nodes.ssb_view:log",
         "group": "testbed.cli.nodes.ssb_group:group",
@@ -71,7 +72,8 @@ class Settings:
 def ssb(context: click.Context, path: Path, new_feed: bool) -> None:
     """Run a Scuttlebutt peer, write and read messages, follow others.
 
-    The commands work with the peer running or not. Never use one identity in two peers.
+    The commands work with the peer running or not. Never use one identity in two peers: give each device one
+    of its own, and join them (`device`).
     """
     context.obj = Settings(path, is_settled=new_feed)
 
@@ -400,8 +402,8 @@ def status(settings: Settings, as_json: bool) -> None:
     click.echo(f"replicates   {state['replicated']:,} feeds; blobs of {state['blobs']:,} bytes")
     if state["doubt"]:
         click.echo(f"in doubt     {state['doubt']}")
-    for feed in state["forked"]:
-        click.echo(f"forked       {label(feed, names)}")
+    for feed, number in state["forked"].items():
+        click.echo(f"forked       {label(feed, names)}; ignored from message {number} on")
     for feed, successor in state["ended"].items():
         on = "" if successor is None else f"; goes on as {label(successor, names)}"
         click.echo(f"ended        {label(feed, names)}{on}")

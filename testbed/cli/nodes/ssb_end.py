@@ -1,4 +1,4 @@
-"""`feednet ssb end`: the last message of a feed, and the feed that goes on in its place."""
+"""Endings: `feednet ssb end`, of a feed, and the feed that goes on in its place; `delete`, of a content."""
 
 from pathlib import Path
 from typing import Any
@@ -9,6 +9,7 @@ from ssb.daemon.views import ABOUT
 from ssb.detached import DETACHED
 from ssb.ending import end_content
 from ssb.graph import CONTACT
+from ssb.uri import plain
 from testbed.cli.nodes.ssb import Settings, commands_of
 from testbed.cli.usage import exclude
 from testbed.errors import UserError
@@ -53,6 +54,27 @@ def end(settings: Settings, successor: Path | None, for_good: bool) -> None:
         click.echo(heir.ref)
     if states - {None, "dropped"}:
         click.echo("from now on, detached contents of this feed can be deleted only on this peer", err=True)
+
+
+@click.command()
+@click.argument("message")
+@click.pass_obj
+def delete(settings: Settings, message: str) -> None:
+    """Delete the content of MESSAGE (%...=.sha256), which was published with --detached.
+
+    If MESSAGE is your own, this asks all others to delete the content, too, and prints the request's id.
+    Peers of feednet obey; nobody can force others to. Another's content is deleted on this peer only, and so
+    is your own once your feed has ended. The log stays whole, as it has only hashes of such contents.
+    """
+    with commands_of(settings) as commands:
+        asked = commands.answer(["detached", "delete"], [plain(message)])
+        state = commands.answer(["status"], []) if asked is None else {}
+    if asked is not None:
+        click.echo(asked["key"])
+    elif state["id"] in state["ended"]:
+        click.echo("deleted only here: your feed has ended, so it can ask nobody else")
+    else:
+        click.echo("deleted here")
 
 
 def _continue(directory: Path, feed: str, statements: dict[tuple[str, str], dict[str, Any]]) -> Any:

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from ssb.applications.fusion import ENTRUST, FUSION
 from ssb.daemon.views import shown
 from ssb.groups.epoch import ADD, EXCLUDE, INIT
 from ssb.keys import InvalidRef, parse_feed
@@ -84,12 +85,28 @@ def message_line(value: dict[str, Any], said: dict[str, Any] | None, name: str |
         text = str(content.get("text", ""))
     elif content.get("type") in _OF_GROUPS:
         text = _group_text(content)
+    elif content.get("type") in (FUSION, ENTRUST):
+        text = _device_text(content)
     else:
         text = json.dumps(content, ensure_ascii=False)
     mark = "  (private)" if said is not None else ""
     who = f"{value['author'][:9]}…{shown(name)}"
     one_line = text.replace("\n", " ")
     return f"{time}  {who} {value['sequence']:>5}{mark}  {one_line}"
+
+
+def _device_text(content: dict[str, Any]) -> str:
+    """Return a message about the devices of an identity in words, without the secret key."""
+    if "tombstone" in content:
+        return "(ends the identity of several devices)"
+    if content["type"] == ENTRUST:
+        return "(hands on the key of an identity)"
+    invited, consented = content.get("invited"), content.get("consented")
+    if isinstance(invited, dict):
+        return f"(invites {', '.join(invited)} to one identity)"
+    if isinstance(consented, dict):
+        return "(consents to be one identity)" if 1 in consented.values() else "(declines to be one identity)"
+    return "(begins an identity)" if content.get("subtype") == "fusion/init" else "(is one identity's device)"
 
 
 def _group_text(content: dict[str, Any]) -> str:

@@ -55,6 +55,7 @@ class _View(NamedTuple):
 @click.option(
     "--after", metavar="MESSAGE", help="In causal order, only messages that are newer than this one."
 )
+@click.option("--devices", is_flag=True, help="Of all devices of FEED's identity.")
 @click.option("--json", "as_json", is_flag=True, help="An export: a line of JSON a message.")
 @click.pass_obj
 def log(
@@ -66,6 +67,7 @@ def log(
     causal: bool,
     before: str | None,
     after: str | None,
+    devices: bool,
     as_json: bool,
 ) -> None:
     """Show the newest messages, of FEED or of all feeds, in the order in which they came.
@@ -74,9 +76,16 @@ def log(
     """
     author = feed and reference_of(feed)
     is_causal = causal or before is not None or after is not None
+    if devices and (author is None or is_causal):
+        raise click.UsageError("--devices needs a FEED, and the order in which messages came")
     options: dict[str, Any] = {} if as_json else {"names": True, "contents": True, "private": True}
     if not is_causal:
-        chosen = {"limit": None if is_whole else limit, "id": author, "type": kind}
+        chosen = {
+            "limit": None if is_whole else limit,
+            "id": author,
+            "type": kind,
+            "devices": devices or None,
+        }
         options |= {name: value for name, value in chosen.items() if value is not None}
     with commands_of(settings) as commands:
         entries = commands.stream(["createLogStream"], [options])

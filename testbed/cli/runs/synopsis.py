@@ -168,9 +168,13 @@ def happenings(scenario: Scenario, load: Workload) -> list[tuple[float, str]]:
         rows.append((load.feeds[0].times[number - 1], said))
     if scenario.fork is not None:
         time = load.feeds[0].times[scenario.fork.after - 1]
-        rows.append(
-            (time, f"item {scenario.fork.after}, the last before {scenario.fork.publisher} forks the feed")
-        )
+        node = scenario.fork.publisher
+        does = {
+            "none": f"{node} forks the feed",
+            "lock": f"the author would write at {node}, too, and is refused",
+            "feeds": f"{node} begins a feed of its own",
+        }
+        rows.append((time, f"item {scenario.fork.after}, the last before {does[scenario.fork.cure]}"))
     rows += [*_changes(timeline, scenario.network)]
     rows += [(timeline.stop, "subscriptions end"), (timeline.end, "the run ends")]
     rows.sort(key=lambda row: row[0])

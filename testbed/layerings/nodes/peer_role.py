@@ -31,6 +31,7 @@ class Role:
 
     Attributes:
         feeds: those that it publishes.
+        reported_elsewhere: key of each of these -> its first items that another device reports as published.
         due: remaining publications, in order.
         follows: feed key -> feed, of its subscriptions; none if the time for that is over.
         own: the keys of all feeds that it publishes or subscribes to.
@@ -48,6 +49,11 @@ class Role:
         since = context.since or 0
         plan = context.plan
         self.feeds = [feed for feed in workload.feeds if feed.publisher == context.name]
+        self.reported_elsewhere = {feed.key: 0 for feed in self.feeds}
+        branch = workload.branch
+        if branch is not None and branch.publisher == context.name:
+            self.feeds.append(branch)
+            self.reported_elsewhere[branch.key] = workload.common
         followed: Sequence[Feed] = workload.follows.get(context.name, ()) if plan is not None else ()
         is_over = plan is None or (context.since is not None and context.since >= plan.stop)
         self.follows = {} if is_over else {feed.key: feed for feed in followed}
@@ -71,7 +77,8 @@ class Role:
             neighbours = {hop.into.node for hop in network.hops if hop.out.node == context.name}
             self.called = sorted(other for other in neighbours if context.name < other)
         else:
-            self.called = sorted({feed.publisher for feed in self.follows.values()} - {context.name})
+            sources = {node for feed in self.follows.values() for node in workload.sources(feed)}
+            self.called = sorted(sources - {context.name})
         self.stays_connected = self.is_everywhere or home is not None
         start = max(plan.start, since) if plan is not None else 0
         self.joins_at = start if self.follows else None

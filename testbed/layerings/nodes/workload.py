@@ -80,6 +80,7 @@ class Workload:
             who follows the first finds the second by its end.
         asked: the blobs of the first feed that its author asks to delete at some time.
         disobedient: the nodes that do not obey that request.
+        written: items that an author writes, or would write, on two devices together; None with one device.
     """
 
     feeds: tuple[Feed, ...]
@@ -98,6 +99,7 @@ class Workload:
     successors: Mapping[str, str] = field(default_factory=dict)
     asked: frozenset[str] = frozenset()
     disobedient: frozenset[str] = frozenset()
+    written: int | None = None
 
     @property
     def items(self) -> int:

@@ -81,6 +81,7 @@ class SsbNode(RoleNode, PassiveEndpoint):
         for feed in role.follows.values():
             store.append(feed.messages[: context.state.delivered[feed.key]], 0.0)
         self._store = store
+        self._forked: set[str] = set()  # followed feeds whose fork was told
         parameters, network = context.parameters, context.network
         # People meet few others at a time, and a bound must not decide an experiment.
         most = 2 * len(network.nodes)
@@ -144,7 +145,8 @@ class SsbNode(RoleNode, PassiveEndpoint):
     def _publish_due(self, due: Sequence[Publication], now: int) -> None:
         messages = [each.message for each in due]
         for message in messages:
-            self._note(now, "published", message)
+            if message.sequence > self._role.reported_elsewhere[message.author]:
+                self._note(now, "published", message)
         self._peer.append(messages, now)
         WORK.sign += len(messages)  # they were signed before the run, and a store verifies what it is given
         WORK.verify -= len(messages)
@@ -246,6 +248,10 @@ class SsbNode(RoleNode, PassiveEndpoint):
             elif event.event == "refused" and event.remote:
                 # A slow handshake, over a bad link or with a restarting node, is no error.
                 self._note_all(event.time, "error", event.detail)
+        for key in (self._store.forks().keys() & self._role.follows.keys()) - self._forked:
+            self._forked.add(key)
+            _, second = self._store.forks()[key]
+            self._events.append(Event(now, "forked", key, second.sequence))
         for blob in self._blobs.take_ended_wants() if self._blobs is not None else ():
             self._events += self._album.arrived(blob, now)
 
@@ -274,5 +280,7 @@ PEER_FEATURES: Final = frozenset(
 )
 """What layerings of Scuttlebutt peers carry besides feeds."""
 
-SSB: Final = SimpleLayering(title("ssb"), SsbParameters, SsbNode, "ssb", PEER_FEATURES | {Feature.ENDING})
+SSB: Final = SimpleLayering(
+    title("ssb"), SsbParameters, SsbNode, "ssb", PEER_FEATURES | {Feature.ENDING, Feature.FORK}
+)
 """Layering `ssb`."""

@@ -6,6 +6,7 @@ const readline = require('readline')
 const caps = require('ssb-caps')
 const SecretStack = require('secret-stack')
 const ssbKeys = require('ssb-keys')
+const uri = require('ssb-uri2')
 
 
 const [directory, port] = process.argv.slice(2)
@@ -42,6 +43,12 @@ const actions = {
   heads: () => promised((done) => sbot.getVectorClock(done)),
   post: async ({ text }) =>
     (await promised((done) => sbot.db.create({ content: { type: 'post', text }, keys }, done))).key,
+  publish: async ({ content }) => (await promised((done) => sbot.db.create({ content, keys }, done))).key,
+  sign: async ({ secret, text }) => ssbKeys.sign(secret, text),
+  fusion: async ({ feed }) => {
+    const { data } = uri.decompose(uri.fromFeedSigil(feed))
+    return uri.compose({ type: 'identity', format: 'fusion', data })
+  },
   // A private message of box2 to feeds or a group.
   direct: async ({ text, recps }) =>
     (await promised((done) => sbot.tribes.publish({ type: 'post', text, recps }, done))).key,

@@ -1,0 +1,117 @@
+"""Forked feeds in stores: the messages before the fork stay, and all is ignored from the fork on."""
+
+import json
+from contextlib import closing
+from unittest.mock import patch
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ssb.daemon.account import Account
+from ssb.daemon.commands import Commands
+from ssb.keys import Identity
+from ssb.message import ForkedFeed, InvalidMessage, Message
+from ssb.store.admission import Admission
+from ssb.store.feeds import ignored_from
+from ssb.store.memory import MemoryFeeds
+from ssb.store.sqlite import SqliteFeeds
+
+FORKER = Identity.from_seed(b"f" * 32)
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def store(request, tmp_path):
+    made = MemoryFeeds() if request.param == "memory" else SqliteFeeds(tmp_path / "feeds.db")
+    with made:
+        yield made
+
+
+def branches(common: int, one: int, other: int) -> tuple[list[Message], list[Message]]:
+    """Two branches of a feed with so many messages in common, and each as many of its own."""
+    made: list[list[Message]] = []
+    shared: list[Message] = []
+    for number in range(common):
+        shared.append(
+            Message.create(FORKER, shared[-1] if shared else None, {"type": "post", "n": number}, 1)
+        )
+    for name, own in (("one", one), ("other", other)):
+        branch = shared.copy()
+        for number in range(own):
+            content = {"type": "post", "text": f"{name} {number}"}
+            branch.append(Message.create(FORKER, branch[-1] if branch else None, content, 1))
+        made.append(branch)
+    return made[0], made[1]
+
+
+def before_the_fork(store) -> list[Message]:
+    point = ignored_from(store.forks()[FORKER.ref])
+    return [stored.message for stored in store.after(FORKER.ref, 0, 100) if stored.sequence < point]
+
+
+def offered_in_parts(store, messages: list[Message], cuts: list[int]) -> None:
+    """As streams bring them: each part in order, and repeated from before as often as streams begin anew."""
+    for cut in cuts:
+        store.append(messages[cut % len(messages) :], 1.0)
+    store.append(messages, 1.0)
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.integers(0, 5),
+    st.integers(1, 5),
+    st.integers(1, 5),
+    st.lists(st.integers(0, 9), max_size=3),
+    st.lists(st.integers(0, 9), max_size=3),
+)
+def test_stores_with_both_branches_ignore_the_same(common, one, other, first_cuts, other_cuts):
+    """Whichever branch came first, and wherever the other one began: the messages in common stay."""
+    left, right = branches(common, one, other)
+    stores = [MemoryFeeds(), MemoryFeeds()]
+    for store, (mine, theirs) in zip(stores, ((left, right), (right, left)), strict=True):
+        store.append(mine, 1.0)
+        offered_in_parts(store, theirs, first_cuts)
+        offered_in_parts(store, mine, other_cuts)
+    assert [before_the_fork(store) for store in stores] == [left[:common]] * 2
+    assert [ignored_from(store.forks()[FORKER.ref]) for store in stores] == [common + 1] * 2
+
+
+def test_an_earlier_proof_of_a_fork_replaces_a_later_one(store):
+    """Message 6 of the other branch shows only that message 5 is another one there; message 3 shows more."""
+    left, right = branches(2, 3, 5)
+    store.append(left, 1.0)
+    assert isinstance(store.append(right[5:], 2.0).refused[FORKER.ref], ForkedFeed)
+    assert ignored_from(store.forks()[FORKER.ref]) == 5
+    assert "message 3 is" in str(store.append(right[2:], 3.0).refused[FORKER.ref])
+    assert ignored_from(store.forks()[FORKER.ref]) == 3
+    assert store.append(right[3:], 4.0).refused
+    assert store.forks()[FORKER.ref] == (left[2], right[2])
+    assert before_the_fork(store) == left[:2]
+    forged = Message.from_value({**json.loads(right[0].text), "content": {"type": "post", "n": 7}})
+    assert isinstance(store.append([forged], 5.0).refused[FORKER.ref], InvalidMessage)
+    assert ignored_from(store.forks()[FORKER.ref]) == 3
+
+
+def test_a_store_that_keeps_the_first_proof_is_caught():
+    def kept(self, feed, message=None):
+        original(self, feed)
+
+    original = Admission._check_unforked
+    with pytest.raises(AssertionError), patch.object(Admission, "_check_unforked", kept):
+        test_an_earlier_proof_of_a_fork_replaces_a_later_one(MemoryFeeds())
+
+
+def test_a_user_sees_a_forked_feed_up_to_the_fork(tmp_path):
+    left, right = branches(2, 3, 5)
+    with closing(Account(tmp_path)) as account:
+        account.feeds.append(left, 1.0)
+        commands = Commands(account, lambda: 1.0)
+
+        def shown(**options):
+            asked = {"id": FORKER.ref, **options}
+            return [entry["key"] for entry in commands.stream(["createLogStream"], [asked])]
+
+        assert shown() == [message.id for message in left]
+        account.feeds.append(right, 2.0)
+        assert shown() == shown(limit=100) == shown(type="post") == [message.id for message in left[:2]]
+        assert commands.answer(["status"], [])["forked"] == {FORKER.ref: 3}
