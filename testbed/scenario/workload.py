@@ -35,18 +35,8 @@ def load(scenario: Scenario) -> Workload:
 
     Raises UserError.
     """
-    warmup = scenario.warmup_ms * MS
-    schedule = scenario.workload.schedule
     requests: dict[str, dict[str, int]] = {}
-    if scenario.workload.feed is not None:
-        exported = _exported(scenario.workload.feed)
-        feeds = [Feed(scenario.publisher, exported, _times(exported, schedule, warmup))]
-    else:
-        shares = shares_by_rank(
-            scenario.workload.items, scenario.feed_count, scenario.workload.activity_exponent
-        )
-        stated = _statements(scenario)
-        feeds = [_made(scenario, index, items, stated) for index, items in enumerate(shares)]
+    feeds = _exported_or_made(scenario)
     successors: dict[str, str] = {}
     if scenario.ending is not None:
         feeds = _ended(scenario, feeds[0], scenario.ending)
@@ -70,10 +60,6 @@ def load(scenario: Scenario) -> Workload:
     if scenario.fork is not None and scenario.fork.cure == "none":
         common = scenario.fork.after
         branch = _branch(scenario, feeds[0], scenario.fork, _identity(scenario, 0)[1])
-    bulk = []
-    for index, traffic in enumerate(scenario.cross_traffic):
-        messages = _bulk(f"{scenario.seed} bulk {index}", traffic.items)
-        bulk.append(Feed(traffic.source, messages, (0,) * len(messages)))
     archive = scenario.archive
     return Workload(
         tuple(feeds),
@@ -82,7 +68,7 @@ def load(scenario: Scenario) -> Workload:
         common,
         archive=None if archive is None else archive.node,
         retain=None if archive is None else archive.retain,
-        bulk=tuple(bulk),
+        bulk=tuple(_cross_traffic(scenario)),
         replicated=replicated,
         requests=requests,
         idle=_idle(scenario),
@@ -94,6 +80,24 @@ def load(scenario: Scenario) -> Workload:
         disobedient=_disobedient(scenario),
         written=None if scenario.fork is None else 2 * scenario.workload.items - scenario.fork.after,
     )
+
+
+def _exported_or_made(scenario: Scenario) -> list[Feed]:
+    workload = scenario.workload
+    if workload.feed is not None:
+        exported = _exported(workload.feed)
+        return [
+            Feed(scenario.publisher, exported, _times(exported, workload.schedule, scenario.warmup_ms * MS))
+        ]
+    shares = shares_by_rank(workload.items, scenario.feed_count, workload.activity_exponent)
+    stated = _statements(scenario)
+    return [_made(scenario, index, items, stated) for index, items in enumerate(shares)]
+
+
+def _cross_traffic(scenario: Scenario) -> Iterator[Feed]:
+    for index, traffic in enumerate(scenario.cross_traffic):
+        messages = _bulk(f"{scenario.seed} bulk {index}", traffic.items)
+        yield Feed(traffic.source, messages, (0,) * len(messages))
 
 
 def _idle(scenario: Scenario) -> dict[str, tuple[bytes, ...]]:

@@ -14,7 +14,7 @@ from testbed.cli.runs.topology import summary
 from testbed.layerings.nodes.workload import Workload
 from testbed.layerings.registry import LAYERINGS
 from testbed.scenario.model import Scenario
-from testbed.scenario.sections import Change
+from testbed.scenario.sections import Change, Fork
 from testbed.scenario.timeline import Timeline, place
 from topologies.link import LinkParameters
 from topologies.model import Topology
@@ -167,14 +167,7 @@ def happenings(scenario: Scenario, load: Workload) -> list[tuple[float, str]]:
         said = f"item {number} asks to delete the contents of the first {scenario.deletion.items}"
         rows.append((load.feeds[0].times[number - 1], said))
     if scenario.fork is not None:
-        time = load.feeds[0].times[scenario.fork.after - 1]
-        node = scenario.fork.publisher
-        does = {
-            "none": f"{node} forks the feed",
-            "lock": f"the author would write at {node}, too, and is refused",
-            "feeds": f"{node} begins a feed of its own",
-        }
-        rows.append((time, f"item {scenario.fork.after}, the last before {does[scenario.fork.cure]}"))
+        rows.append((load.feeds[0].times[scenario.fork.after - 1], _fork(scenario.fork)))
     rows += [*_changes(timeline, scenario.network)]
     rows += [(timeline.stop, "subscriptions end"), (timeline.end, "the run ends")]
     rows.sort(key=lambda row: row[0])
@@ -188,6 +181,15 @@ def happenings(scenario: Scenario, load: Workload) -> list[tuple[float, str]]:
     ]
     at = next(number for number, row in enumerate(rows) if row[1] == "subscriptions end")
     return [(time / 1e9, said) for time, said in [*rows[:at], *awaited, *rows[at:]]]
+
+
+def _fork(fork: Fork) -> str:
+    does = {
+        "none": f"{fork.publisher} forks the feed",
+        "lock": f"the author would write at {fork.publisher}, too, and is refused",
+        "feeds": f"{fork.publisher} begins a feed of its own",
+    }
+    return f"item {fork.after}, the last before {does[fork.cure]}"
 
 
 _EVENTS = {
