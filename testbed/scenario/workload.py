@@ -315,17 +315,18 @@ def _pictures(scenario: Scenario, feeds: Sequence[Feed]) -> Iterator[tuple[str, 
 
 def _branch(scenario: Scenario, feed: Feed, fork: Fork, identity: Identity) -> Feed:
     """Generate the feed of the author's second device: with the same key a continuation of the feed, with
-    another one a feed of its own.
+    another one a feed of its own, written at the same times.
     """
-    after, publisher = fork.after, fork.publisher
-    common = feed.messages[:after] if identity == feed.identity else ()
-    rng = Random(f"branch {scenario.seed}")
-    tip = common[-1] if common else None
-    own = generate_feed(rng, len(feed.messages) - after, identity, tip, scenario.workload.item_bytes)
-    times = _times((feed.messages[after - 1], *own), scenario.workload.schedule, feed.times[after - 1])
-    if not common:
-        return Feed(publisher, tuple(own), times[1:], identity)
-    return Feed(publisher, (*common, *own), feed.times[: after - 1] + times)
+    last, count = feed.messages[fork.after - 1], len(feed.messages) - fork.after
+    size = scenario.workload.item_bytes
+    author = _identity(scenario, 0)[1]
+    branch = generate_feed(Random(f"branch {scenario.seed}"), count, author, last, size)
+    times = _times((last, *branch), scenario.workload.schedule, feed.times[fork.after - 1])
+    if identity == author:
+        before = feed.messages[: fork.after], feed.times[: fork.after - 1]
+        return Feed(fork.publisher, (*before[0], *branch), before[1] + times)
+    own = generate_feed(Random(f"branch {scenario.seed}"), count, identity, size=size)
+    return Feed(fork.publisher, tuple(own), times[1:], identity)
 
 
 def _ended(scenario: Scenario, feed: Feed, ending: Ending) -> list[Feed]:
