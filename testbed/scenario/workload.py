@@ -315,7 +315,7 @@ def _pictures(scenario: Scenario, feeds: Sequence[Feed]) -> Iterator[tuple[str, 
 
 def _branch(scenario: Scenario, feed: Feed, fork: Fork, identity: Identity) -> Feed:
     """Generate the feed of the author's second device: with the same key a continuation of the feed, with
-    another one a feed of its own, written at the same times.
+    another one a feed of its own, with the same contents at the same times.
     """
     last, count = feed.messages[fork.after - 1], len(feed.messages) - fork.after
     size = scenario.workload.item_bytes
@@ -325,7 +325,9 @@ def _branch(scenario: Scenario, feed: Feed, fork: Fork, identity: Identity) -> F
     if identity == author:
         before = feed.messages[: fork.after], feed.times[: fork.after - 1]
         return Feed(fork.publisher, (*before[0], *branch), before[1] + times)
-    own = generate_feed(Random(f"branch {scenario.seed}"), count, identity, size=size)
+    own: list[Message] = []
+    for message in branch:
+        own.append(Message.create(identity, own[-1] if own else None, message.content, message.timestamp))
     return Feed(fork.publisher, tuple(own), times[1:], identity)
 
 
