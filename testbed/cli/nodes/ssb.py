@@ -45,6 +45,7 @@ class Settings:
         "end": "testbed.cli.nodes.ssb_end:end",
         "delete": "testbed.cli.nodes.ssb_delete:delete",
         "get": "testbed.cli.nodes.ssb_view:get",
+        "links": "testbed.cli.nodes.ssb_view:links",
         "group": "testbed.cli.nodes.ssb_group:group",
         "view": "testbed.cli.nodes.ssb_view:view",
         "pubs": "testbed.cli.nodes.ssb_meeting:pubs",
