@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from local_peers import LocalPeers
+from stock_peer import OurPeer
 from test_ssb_import import ssb
 
 from ssb.canonical import parse, stringify
@@ -24,6 +25,7 @@ from testbed.errors import UserError
 FEED = generate_feed(Random(3), 5)
 OTHERS = generate_feed(Random(4), 2)
 LATER = FEED[3]
+NOWHERE = message_ref(bytes(32))
 ROOM = 1 << 16
 
 
@@ -228,6 +230,42 @@ def test_the_command_shows_a_message_and_its_thread(tmp_path: Path) -> None:
         ssb(tmp_path / "ann", "get", OTHERS[0].id)
     with pytest.raises(UserError, match="of the form %"):
         ssb(tmp_path / "ann", "get", "x")
+
+
+def test_the_command_completes_a_thread_through_peers(tmp_path: Path) -> None:
+    """Ann has the last answer only, which is her own; she follows nobody of those who wrote the others."""
+    with OurPeer(tmp_path / "ann") as ann, OurPeer(tmp_path / "ben") as ben:
+
+        def post(peer: OurPeer, text: str, **more: object) -> str:
+            return str(peer.do("publish", arguments=[{"type": "post", "text": text, **more}])["key"])
+
+        root = post(ben, "question")
+        first = post(ben, "first", root=root, branch=root)
+        second = post(ben, "second", root=root, branch=first)
+        post(ben, "elsewhere")
+        post(ann, "last", root=root, branch=[second, NOWHERE])
+        alone = ssb(tmp_path / "ann", "get", root, "--thread", "--wait", "0.1").splitlines()
+        assert [line.split()[-1] for line in alone if "missing" not in line] == ["last"]
+        (row,) = ssb(tmp_path / "ann", "view", "threads").splitlines()
+        assert row.startswith("   1 posts")
+        ann.do("connect", arguments=[ben.address])
+        *shown, problem = sorted(
+            ssb(tmp_path / "ann", "get", root, "--thread", "--wait", "5").splitlines(),
+            key=lambda line: line.startswith("missing"),
+        )
+        assert [line.split()[-1] for line in shown] == ["question", "first", "second", "last"]
+        assert problem.startswith(f"missing: {NOWHERE}: no peer has sent ")
+        (row,) = ssb(tmp_path / "ann", "view", "threads", "--wait", "0.1").splitlines()[-1:]
+        assert row.startswith("   4 posts")
+        assert row.endswith("question")
+        assert ann.ids(ben.id) == []
+    shown = ssb(tmp_path / "ann", "get", root, "--thread").splitlines()
+    assert sum(line.startswith("missing") for line in shown) == 1
+    assert len(shown) == 5, "fetched messages stay"
+    with pytest.raises(UserError, match="neither it nor an answer is here"):
+        ssb(tmp_path / "ann", "get", NOWHERE, "--thread")
+    with pytest.raises(AssertionError, match="--wait is for threads"):
+        ssb(tmp_path / "ann", "view", "likes", "--wait", "1")
 
 
 @pytest.mark.parametrize("caller", ["ann", "ben"])

@@ -44,14 +44,9 @@ class _View(NamedTuple):
     line: Callable[[dict[str, Any], Name], str]
 
 
-_wait = click.option(
-    "--wait", "patience", type=Number(0, 3600), default=10.0, show_default=True, help="Seconds."
-)
-
-
 @click.command()
 @click.argument("message")
-@_wait
+@click.option("--wait", "patience", type=Number(0, 3600), default=10.0, show_default=True, help="Seconds.")
 @click.option("--thread", is_flag=True, help="Also the posts that answer it.")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 @click.pass_obj
@@ -103,9 +98,9 @@ def _complete(commands: Any, tangles: Sequence[Tangle], patience: float) -> None
     while (missing := completion.proceed()) and not unasked and time.monotonic() < ends:
         time.sleep(_PAUSE_S)
     if missing and patience:
-        shown = ", ".join(missing[:_MOST_NAMED]) + (", ..." if len(missing) > _MOST_NAMED else "")
-        why = unasked or f"no peer has sent it in {patience:g} s, and the running peer goes on to ask"
-        click.echo(f"{len(missing)} of the messages named here are missing ({shown}): {why}", err=True)
+        more = f" and {len(missing) - _MOST_NAMED} more" if len(missing) > _MOST_NAMED else ""
+        why = unasked or f"no peer has sent them in {patience:g} s; the running peer goes on to ask"
+        click.echo(f"missing: {', '.join(missing[:_MOST_NAMED])}{more}: {why}", err=True)
 
 
 @click.command()
