@@ -30,8 +30,8 @@ _FARTHEST: Final = -3
 
 @dataclass(slots=True)
 class _Session:
-    """A connection: the other peer, what it wants, the wants that it was told or is to be told of, and the ids
-    of messages to send.
+    """A connection: the other peer, what it wants, what it was told is wanted here, the part of that which is
+    still to be sent, and the ids of messages to send.
     """
 
     remote: str
@@ -194,7 +194,7 @@ class Loose:
                 session.told[id_] = session.news[id_] = want
 
     def _weight(self, id_: str, besides: _Session | None = None) -> int:
-        """Return the want of a message; `besides` that of a peer itself, which would else hear its own want."""
+        """Return the want of a message; without that of a peer, which would else hear its own want."""
         others = (each for each in self._sessions.values() if each is not besides and id_ in each.wants)
         own = _OWN if id_ in self._own else _FARTHEST - 1
         return max((each.wants[id_] - 1 for each in others), default=own) if own < _OWN else own
