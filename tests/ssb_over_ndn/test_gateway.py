@@ -14,9 +14,9 @@ from base.endpoint import LinkPort, Program, StreamPort
 from base.units import SECOND
 from forwarder.forwarder import Forwarder
 from forwarder.host import Host
-from forwarder.wire.feed import item_name
+from forwarder.wire.feed import item_name, ssb_content
 from forwarder.wire.lp import open_data
-from forwarder.wire.packet import make_interest
+from forwarder.wire.packet import make_data, make_interest
 from ssb.applications.links import links_of
 from ssb.ending import end_content
 from ssb.graph import Graph
@@ -36,7 +36,7 @@ from ssb.store.sqlite import SqliteFeeds
 from ssb_over_ndn.gateway import interests
 from ssb_over_ndn.gateway.gateway import Gateway
 from ssb_over_ndn.layerings.lli import LliSubscription
-from ssb_over_ndn.naming import BLOBS, SHA256, hash_name, log_name, segment_name
+from ssb_over_ndn.naming import BLOBS, SHA256, hash_name, hash_packet, log_name, segment_name
 from testbed.scenario.sections import TopologySpec
 from topologies.emulator.network import EmulatedNetwork
 
@@ -66,9 +66,14 @@ class Asker:
 
 
 class World:
-    """Ann and Ben, each with a gateway; the two gateways are neighbours."""
+    """Ann and Ben, each with a gateway; the two gateways are neighbours.
 
-    def __init__(self, loss: float = 0.0) -> None:
+    Args:
+        loss: of each link, percent.
+        shared: prefixes with a route from Ben's gateway to Ann's, beside those of feeds.
+    """
+
+    def __init__(self, loss: float = 0.0, shared: tuple[bytes, ...] = (SHA256, BLOBS)) -> None:
         links = [("ann", "g1"), ("g1", "g2"), ("g2", "ben")]
         spec = TopologySpec(
             links=tuple({"a": a, "b": b, "delay_ms": 5.0, "loss_percent": loss} for a, b in links)
@@ -98,7 +103,7 @@ class World:
                     host.forwarder.fib.add(log_name(self.identities[author].ref), there)
                 if name == "g2":
                     host.attach(self.asker)
-                for prefix in (SHA256, BLOBS):
+                for prefix in shared if name == "g2" else (SHA256, BLOBS):
                     host.forwarder.fib.add(prefix, links_of["g1"] if name == "g2" else face)
                 faces = {
                     links_of[end.peer]: LinkPort(end) for end in self.topology.link_ends if end.node == name
@@ -324,6 +329,57 @@ def test_a_message_that_another_one_names_crosses_and_its_feed_does_not(loss: fl
         assert world.peers[name].services.loose.wanted == {}  # type: ignore[union-attr]
     assert world.gateways["g2"].counters.total() == 0
     assert world.gateways["g2"].application.next_deadline() is None, "nothing is looked for any more"
+
+
+def strangers() -> list[Message]:
+    """The first messages of two who are at home nowhere."""
+    return [
+        Message.create(Identity.from_seed(bytes([number]) * 32), None, {"type": "post"}, 1.0)
+        for number in range(2)
+    ]
+
+
+def test_an_interest_for_a_hash_goes_where_an_author_is_at_home_who_names_it() -> None:
+    """There is no route for hashes. Ann's post, which Ben gets, names a message of a stranger."""
+    world = World(shared=())
+    named, other = strangers()
+    for message in (named, other):
+        world.feeds["ann"].add_out_of_order(message, 1.0)
+    world.write("ann", text="answer", root=named.id)
+    world.change(lambda now: world.peers["ben"].want(world.identities["ann"].ref, now))
+    world.run(5)
+    assert world.tip("ben", "ann") == 1
+    for message in (named, other):
+        world.want_message("ben", message.id)
+    world.run(20)
+    assert world.want_message("ben", named.id) == named
+    assert world.want_message("ben", other.id) is None
+
+
+@pytest.mark.parametrize("what", ["another", "altered", "no message", "nothing"])
+def test_other_data_under_a_hash_are_refused_and_asked_for_past_caches(what: str) -> None:
+    world = World(shared=())
+    world.run(1)
+    wanted, another = strangers()
+    text = {
+        "another": another.encoded,
+        "altered": wanted.encoded.replace(b'"post"', b'"pest"'),
+        "no message": b"{}",
+        "nothing": b"",
+    }[what]
+    false = make_data(hash_name(wanted.id), ssb_content(text) if text else b"")
+    side = world.gateways["g2"].application
+    world.want_message("ben", wanted.id)
+    world.run(0.1)
+    world.change(lambda now: side.receive(false, now))
+    assert world.feeds["g2"].get(wanted.id) is world.feeds["g2"].get(another.id) is None
+    fetch = side._messages._fetches[wanted.id]
+    world.change(lambda now: side._messages.wake(now + 10 * SECOND))
+    assert fetch._fetcher._unsound == {1}
+    world.run(40)
+    assert world.gateways["g2"].counters == {"message: other Data come in its place": 1}
+    world.change(lambda now: side.receive(hash_packet(wanted), now))
+    assert world.feeds["g2"].get(wanted.id) is None, "it is not waited for now"
 
 
 def test_a_gateway_asks_its_peers_for_a_message_that_others_want() -> None:
