@@ -181,23 +181,26 @@ class Loose:
         self._weigh(id_)
 
     def _weigh(self, id_: str) -> None:
-        """Find out how much a message is wanted here; tell the peers for which that is more than before."""
-        want = self._weight(id_)
-        if want < _FARTHEST:
+        """Find out how much a message is wanted here; tell the peers for which that is more than before.
+
+        A peer is not told of its own want.
+        """
+        wants: list[tuple[int, int | None]] = sorted(
+            ((each.wants[id_] - 1, number) for number, each in self._sessions.items() if id_ in each.wants),
+            reverse=True,
+        )
+        if id_ in self._own:
+            wants.insert(0, (_OWN, None))
+        near = [(want, source) for want, source in wants[:2] if want >= _FARTHEST]
+        if not near:
             if self._wanted.pop(id_, None) is not None:
                 self._untell(id_)
             return
-        self._wanted[id_] = want
-        for session in self._sessions.values():
-            want = self._weight(id_, besides=session)
-            if want >= _FARTHEST and want > session.told.get(id_, _FARTHEST - 1):
+        self._wanted[id_] = near[0][0]
+        for number, session in self._sessions.items():
+            want = next((want for want, source in near if source != number), None)
+            if want is not None and want > session.told.get(id_, _FARTHEST - 1):
                 session.told[id_] = session.news[id_] = want
-
-    def _weight(self, id_: str, besides: _Session | None = None) -> int:
-        """Return the want of a message; without that of a peer, which would else hear its own want."""
-        others = (each for each in self._sessions.values() if each is not besides and id_ in each.wants)
-        own = _OWN if id_ in self._own else _FARTHEST - 1
-        return max((each.wants[id_] - 1 for each in others), default=own) if own < _OWN else own
 
     def _untell(self, id_: str) -> None:
         """Forget that a want was told: should it come again, it is told again."""

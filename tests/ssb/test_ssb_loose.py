@@ -330,6 +330,8 @@ def test_the_command_completes_a_thread_through_peers(tmp_path: Path) -> None:
     assert len(shown) == 5, "fetched messages stay"
     with pytest.raises(UserError, match="neither it nor an answer is here"):
         ssb(tmp_path / "ann", "get", NOWHERE, "--thread")
+    with pytest.raises(UserError, match="of the form %"):
+        ssb(tmp_path / "ann", "get", LATER.author, "--thread")
     with pytest.raises(AssertionError, match="--wait is for threads"):
         ssb(tmp_path / "ann", "view", "likes", "--wait", "1")
 

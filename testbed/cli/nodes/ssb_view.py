@@ -15,13 +15,14 @@ from ssb.applications.gatherings import Gatherings
 from ssb.applications.tangles import Completion, Tangle, threads
 from ssb.applications.votes import Votes
 from ssb.daemon.commands import CommandError
+from ssb.keys import InvalidRef, parse_message
 from ssb.message import Message
 from ssb.tiny.daemon.texts import printable
 from ssb.uri import plain
 from testbed.cli.nodes.ssb import Settings, awaited, commands_of
 from testbed.cli.nodes.ssb_lines import label, limit_option, message_line, when
 from testbed.cli.options import Number
-from testbed.errors import UserError
+from testbed.errors import UserError, as_user_error
 
 Rows = list[dict[str, Any]]
 Name = Callable[[str], str]
@@ -70,6 +71,8 @@ def get(settings: Settings, message: str, patience: float, thread: bool, as_json
 
 def _thread(commands: Any, root: str, patience: float) -> list[dict[str, Any]]:
     """Return a message and the posts that answer it, in causal order; say which are missing."""
+    with as_user_error(InvalidRef):
+        parse_message(root)
     tangle = Tangle(root)
     for entry in commands.stream(["links"], [{"dest": root, "rel": "root", "values": True}]):
         if entry["value"]["content"].get("type") == "post":
