@@ -56,6 +56,7 @@ class GatewayProgram:
             lambda feed: self._announce(feed, random),
             random,
             self._settle,
+            self._naming,
         )
         self._attachment: Attachment | None = None
         self._gateway.application.add_home(account.identity.ref, now)
@@ -84,6 +85,10 @@ class GatewayProgram:
                 await self._attachment.run()
             except OSError as error:
                 _logger.warning("the NDN forwarder cannot be reached: %s", error)
+
+    def _naming(self, id_: str) -> str | None:
+        """Return the author of the first message here that links to a message."""
+        return next((found.message.author for found in self._account.backlinks.to(id_)), None)
 
     def _settle(self, now: int) -> None:
         if self._attachment is not None:

@@ -4,7 +4,7 @@ A blob's segments are under /ssb/blobs/<hash>, named by NDN's conventions and nu
 signed: the name has the hash of the whole blob, which is verified.
 """
 
-from forwarder.wire.feed import feed_key, feed_name, item_name, split_item, ssb_content
+from forwarder.wire.feed import SSB_MESSAGE, feed_key, feed_name, item_name, split_item, ssb_content
 from forwarder.wire.name import (
     GENERIC,
     KEYWORD,
@@ -75,6 +75,20 @@ def message_packet(message: Message) -> bytes:
 def hash_packet(message: Message) -> bytes:
     """Return the Data packet of a message under its hash."""
     return make_data(hash_name(message.id), ssb_content(message.encoded), freshness_ms=_FRESHNESS_MS)
+
+
+def read_hashed(data: Data) -> Message | None:
+    """Return the message in a Data packet under its hash; None if there is none, or another one.
+
+    Its signature is not verified.
+    """
+    content = data.content
+    try:
+        ((kind, start, end),) = elements(content, 0, len(content))
+        message = Message.from_text(content[start:end])
+    except ValueError:  # MalformedPacket, not one element, or InvalidMessage
+        return None
+    return message if kind == SSB_MESSAGE and message.id == message_id(data.name) else None
 
 
 def message_id(name: bytes) -> str | None:

@@ -10,6 +10,7 @@ it named only what is here, and moves when the rest arrives.
 
 from bisect import bisect_left, insort
 from collections import defaultdict
+from collections.abc import Callable, Sequence
 from heapq import heapify, heappop, heappush
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
@@ -17,6 +18,9 @@ from typing import Any, Final, NamedTuple
 from ssb.applications.about import is_reference
 from ssb.keys import parse_message
 from ssb.message import Message
+
+MOST_FETCHED: Final = 100
+"""Messages that a reader asks for to complete its tangles: whoever answers can name any number of others."""
 
 _NUMBER: Final = attrgetter("sequence")
 _Key = tuple[bool, float, str, int, str]
@@ -79,6 +83,10 @@ class Tangle:
                 each.id for each, next_ in zip(own, later, strict=True) if next_ in (None, each.sequence)
             ]
         return sorted(set(found) - self._named)
+
+    def missing(self) -> list[str]:
+        """Return the messages that the tangle names and that are not in it: its root, and branches."""
+        return sorted({self.root, *self._named} - self._here.keys())
 
     def computed(self) -> list[Message]:
         """Return the messages in order, computed anew: add() keeps `order` equal to it."""
@@ -173,3 +181,48 @@ class Threads:
             self.tangles[message.id].add(message)
         else:
             self._unanswered[message.id] = message
+
+
+class Completion:
+    """Fetches the messages that tangles name and lack, and those that these name in turn.
+
+    A message of another tangle is not added, and the messages that it names are not fetched.
+
+    Args:
+        tangles: those to complete, the most important first.
+        get: returns a message by its id; None if it is not here (yet).
+        most: messages to ask for.
+    """
+
+    def __init__(
+        self, tangles: Sequence[Tangle], get: Callable[[str], Message | None], most: int = MOST_FETCHED
+    ) -> None:
+        self._tangles = tangles
+        self._get = get
+        self._left = most
+        self._asked: set[str] = set()
+        self._missing: dict[str, None] = {}
+
+    def proceed(self) -> list[str]:
+        """Ask once for each message that is missing; return the ids of those that are not here."""
+        due = [*self._missing, *self._new()]
+        while due:
+            for id_ in due:
+                self._ask(id_)
+            due = self._new()
+        return [*self._missing]
+
+    def _ask(self, id_: str) -> None:
+        if id_ not in self._asked:
+            self._asked.add(id_)
+            self._left -= 1
+        self._missing[id_] = None
+        if (message := self._get(id_)) is not None:
+            del self._missing[id_]
+            for tangle in self._tangles:
+                tangle.add(message)
+
+    def _new(self) -> list[str]:
+        """Return ids that nobody was asked for, within the bound."""
+        named = dict.fromkeys(id_ for tangle in self._tangles for id_ in tangle.missing())
+        return [id_ for id_ in named if id_ not in self._asked][: self._left]

@@ -4,6 +4,7 @@
     secret.mark     the end of its feed (ssb.store.own_feed)
     feeds.sqlite    messages (ssb.store.sqlite)
     views           state computed from them (ssb.daemon.views)
+    backlinks       the index of links between them (ssb.daemon.backlinks)
     blobs/          blobs, in the format of stock peers
     ebt/            clocks of other peers, in the format of stock peers
     peers.json      known peers: a list of addresses
@@ -30,6 +31,7 @@ from typing import Any, Final
 from ssb import key_file, private
 from ssb.applications.pubs import Listed
 from ssb.canonical import InvalidJson, Value, parse, stringify
+from ssb.daemon.backlinks import BACKLINKS, Backlinks
 from ssb.daemon.stock import stock_logs
 from ssb.daemon.views import FILE, Views
 from ssb.detached import DELETE, DETACHED, SALT_BYTES, detach
@@ -108,7 +110,7 @@ class Account:
                 (self.path / name).mkdir(exist_ok=True, mode=0o700)
         except OSError as error:
             raise StoreError(f"{self.path}: {error.strerror}") from None
-        for name in (SECRET, MARK, FILE, "blobs", "ebt", *_LISTS):
+        for name in (SECRET, MARK, FILE, BACKLINKS, "blobs", "ebt", *_LISTS):
             keep_private(self.path / name)
         self.feeds = SqliteFeeds(self.path / STORE, hmac_key)
         try:
@@ -141,6 +143,11 @@ class Account:
     def views(self) -> Views:
         """Views computed from messages; opened on first use."""
         return Views(self.path / FILE, self.feeds, self.identity.ref, self._hops)
+
+    @cached_property
+    def backlinks(self) -> Backlinks:
+        """The index of links between messages; opened on first use."""
+        return Backlinks(self.path / BACKLINKS, self.feeds)
 
     @property
     def graph(self) -> Graph:
@@ -207,6 +214,8 @@ class Account:
         """Close all files."""
         if "views" in self.__dict__:
             self.views.close()
+        if "backlinks" in self.__dict__:
+            self.backlinks.close()
         self.feeds.close()
         if "blobs" in self.__dict__:
             self.blobs.close()

@@ -1,6 +1,6 @@
 """Commands on an account, with its peer running or not.
 
-Calls that stock peers have, too, have the same names: whoami, publish, get, createLogStream, status,
+Calls that stock peers have, too, have the same names: whoami, publish, get, links, createLogStream, status,
 blobs.want, blobs.size, invite.create, friends.isBlocking, friends.isFollowing; connect takes an address,
 blobs.add a path, and settle declares that nobody has more of the own feed than this peer. detached.publish
 writes a detached message, and detached.delete deletes the content of one. pubs lists those that logs name,
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from ssb.canonical import Value, parse
 from ssb.daemon.account import Account
+from ssb.daemon.backlinks import answers
 from ssb.daemon.device_calls import DeviceCalls
 from ssb.daemon.group_calls import GroupCalls
 from ssb.detached import reference_of, request
@@ -96,8 +97,9 @@ class Commands:
                 case ("connect",), [str() as text]:
                     self._connect(parse_address(plain(text)))
                     return True
-                case ("get",), [str() as id_]:
-                    return self._get(plain(id_))
+                case ("get",), [str() as id_] | [{"id": str() as id_}]:
+                    options = arguments[0] if isinstance(arguments[0], dict) else {}
+                    return self._get(plain(id_), is_wanted=options.get("ooo") is not False)
                 case ("blobs", "add"), [str() as path]:
                     return self._add_blob(Path(path))
                 case ("blobs", "want"), [str() as blob]:
@@ -119,11 +121,14 @@ class Commands:
         if tuple(name) == ("groups", "log"):
             yield from self._group_log(arguments)
             return
-        if tuple(name) != ("createLogStream",):
-            raise CommandError(not_allowed(name))
         options = arguments[0] if arguments else {}
+        if tuple(name) not in (("links",), ("createLogStream",)):
+            raise CommandError(not_allowed(name))
         if not isinstance(options, dict):
-            raise CommandError("createLogStream takes an object of options")
+            raise CommandError(f"{name[0]} takes an object of options")
+        if name[0] == "links":
+            yield from self._links(options)
+            return
         feed, limit, kind = options.get("id"), options.get("limit"), options.get("type")
         if not (
             isinstance(feed, str | None) and isinstance(kind, str | None) and isinstance(limit, int | None)
@@ -142,6 +147,12 @@ class Commands:
             if options.get("private") is True and isinstance(entry["value"]["content"], str):
                 entry["opened"] = self._account.open_private(stored.message)
             yield entry
+
+    def _links(self, options: Mapping[str, Value]) -> Iterator[Value]:
+        try:
+            yield from answers(self._account.backlinks, self._account.feeds, options)
+        except ValueError as error:
+            raise CommandError(str(error)) from None
 
     def _group_log(self, arguments: Sequence[Value]) -> Iterator[Value]:
         match list(arguments):
@@ -246,11 +257,13 @@ class Commands:
             peer.peer.connections.update(clock())
         return blob
 
-    def _get(self, id_: str) -> Value:
+    def _get(self, id_: str, *, is_wanted: bool) -> Value:
         """Return a message's value; None if it is not here, and looked for."""
         parse_message(id_)
-        if self._running is None:
+        if self._running is None or not is_wanted:
             message = self._account.feeds.get(id_)
+            if message is None and not is_wanted:
+                raise CommandError(f"{id_} is not here")
             if message is None:
                 raise CommandError("the message is not here, and the peer that could fetch it is not running")
         else:

@@ -10,7 +10,6 @@ file may be wrong or missing; messages are the only truth. Messages about device
 import json
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from hashlib import sha256
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final
@@ -22,7 +21,7 @@ from ssb.canonical import parse
 from ssb.ending import END, end_of
 from ssb.graph import CONTACT, Graph, Relation
 from ssb.message import Message
-from ssb.store.database import write_private
+from ssb.store.database import read_summed, write_summed
 from ssb.store.feeds import Stored, StoreError, read_log
 from ssb.store.sqlite import SqliteFeeds
 from ssb.tiny.daemon.texts import printable
@@ -118,7 +117,7 @@ class Views:
         }
         data = json.dumps(content, separators=(",", ":")).encode()
         with suppress(StoreError):
-            write_private(self._path, sha256(data).digest() + data)
+            write_summed(self._path, data)
             self._behind = 0
 
     def close(self) -> None:
@@ -135,14 +134,9 @@ class Views:
 
     def _load(self) -> bool:
         """Read the file; return False if it is missing, damaged, or another store's."""
+        data = read_summed(self._path)
         try:
-            data = self._path.read_bytes()
-        except OSError:
-            return False
-        if sha256(data[32:]).digest() != data[:32]:
-            return False
-        try:
-            return self._restore(json.loads(data[32:]))
+            return data is not None and self._restore(json.loads(data))
         except (LookupError, TypeError, ValueError, ArithmeticError, RecursionError):  # of another form
             return False
 

@@ -174,12 +174,13 @@ class Connections(Mapping[int, Connection]):
         self._changed[connection.number] = None
 
     def _take_changed(self) -> Iterator[Connection]:
-        """Yield the changed connections; with blobs, all: a want may concern any.
+        """Yield the changed connections; with blobs or single messages, all: a want may concern any.
 
         A connection counts as changed until it is yielded, so an interrupted caller loses none.
         """
         self._changed |= {**dict.fromkeys(self._replication.take_changed()), **self._services.streaming}
-        numbers = list(self._changed if self._services.blobs is None else self._connections)
+        has_wants = self._services.blobs is not None or self._services.loose is not None
+        numbers = list(self._connections if has_wants else self._changed)
         yield from self._take(self.streams.in_order(numbers))
         while touched := self._services.take_touched():
             yield from self._take(touched)

@@ -182,6 +182,15 @@ class Peer:
         self.connections.update(now)
         return refused
 
+    def take_loose(self, message: Message, now: int) -> None:
+        """Take a message out of order from another source, and pass it on: see Loose.take().
+
+        Raises StoreError.
+        """
+        if self.services.loose is not None:
+            self.services.loose.take(message, self._now_ms(now))
+            self.connections.update(now)
+
     def on_appended(self, feed: str, now: int) -> None:
         """Pass on messages that another has stored, such as this peer's own."""
         self.protocol.on_appended(feed, now)

@@ -2,8 +2,8 @@
 
 On `ooo.stream`, a duplex that either side opens when it has something to say, objects go from message ids to
 values, as with npm's ssb-ooo: a number below 0 is a want, with its distance in hops; anything else the
-message. A peer that lacks what a remote wants (-n) wants it on the remote's behalf (-n - 1), and passes it
-on; as for blobs, a want of -3 is not forwarded. An answer counts if it is a message of that very id, and
+message. A peer that lacks what a remote wants (-n) wants it on the remote's behalf (-n - 1), and tells the
+others; as for blobs, a want of -3 is not forwarded. An answer counts if it is a message of that very id, and
 signed: no peer on the way can alter it. What no log here reaches is not proved to be in its author's feed.
 
 A message is not told to whom its author blocks. Beyond MOST_WANTS, a remote's oldest want gives way.
@@ -30,9 +30,12 @@ _FARTHEST: Final = -3
 
 @dataclass(slots=True)
 class _Session:
-    """A connection: the other peer, what it wants, and what to tell it: wants, and messages by their ids."""
+    """A connection: the other peer, what it wants, what it was told is wanted here, the part of that which is
+    still to be sent, and the ids of messages to send.
+    """
 
     remote: str
+    told: dict[str, int] = field(default_factory=dict)
     news: dict[str, int] = field(default_factory=dict)
     wants: dict[str, int] = field(default_factory=dict)
     answers: dict[str, None] = field(default_factory=dict)
@@ -67,12 +70,18 @@ class Loose:
 
     def open(self, number: int, remote: str) -> None:
         """Add a connection with a peer."""
-        self._sessions[number] = _Session(remote, dict(self._wanted))
+        self._sessions[number] = _Session(remote, dict(self._wanted), dict(self._wanted))
 
     def close(self, number: int) -> None:
         """Remove a connection, and its peer's wants."""
         session = self._sessions.pop(number, None)
         for id_ in session.wants if session is not None else ():
+            self._weigh(id_)
+
+    def forget(self, number: int, id_: str) -> None:
+        """End a want of a connection's peer."""
+        session = self._sessions.get(number)
+        if session is not None and session.wants.pop(id_, None) is not None:
             self._weigh(id_)
 
     def receive(self, number: int, body: bytes, received: float) -> None:
@@ -88,6 +97,22 @@ class Loose:
                 self._on_message(id_, value, received)
             elif isinstance(value, int) and not isinstance(value, bool) and value < 0:
                 self._on_want(session, id_, value)
+
+    def take(self, message: Message, received: float) -> None:
+        """Keep a message that is wanted, and answer those that want it.
+
+        One that is not valid has no effect: the next peer may have it. One that proves a fork ends the want.
+        """
+        if message.id not in self._wanted:
+            return
+        try:
+            self._feeds.add_out_of_order(message, received)
+        except InvalidMessage:
+            return
+        except ForkedFeed:
+            self._end(message.id, None)  # the store has the proof
+        else:
+            self.came([message])
 
     def came(self, messages: Iterable[Message]) -> None:
         """Take note of messages that are in the store by now: no want of them remains."""
@@ -105,7 +130,7 @@ class Loose:
         its own.
         """
         session = self._sessions[number]
-        news: dict[str, Value] = {id_: want for id_, want in session.news.items() if id_ in self._wanted}
+        news: dict[str, Value] = dict(session.news)
         session.news.clear()
         said = [stringify(news, indent=0).encode()] if news else []
         while session.answers and room > sum(map(len, said)):
@@ -123,23 +148,21 @@ class Loose:
             self._answer(session, message)
 
     def _on_message(self, id_: str, value: Value, received: float) -> None:
-        """Keep an answer to a want. Another, or an invalid one, has no effect: the next peer may have it."""
+        """Keep an answer to a want; another has no effect."""
         if id_ not in self._wanted:
             return
         try:
             message = Message.from_value(value)
-            if message.id == id_:
-                self._feeds.add_out_of_order(message, received)
-                self.came([message])
         except InvalidMessage:
             return
-        except ForkedFeed:
-            self._end(id_, None)  # the store has the proof
+        if message.id == id_:
+            self.take(message, received)
 
     def _end(self, id_: str, message: Message | None) -> None:
         """End a want, and answer those that have it, if there is an answer."""
         del self._wanted[id_]
         self._own.pop(id_, None)
+        self._untell(id_)
         for session in self._sessions.values():
             if session.wants.pop(id_, None) is not None and message is not None:
                 self._answer(session, message)
@@ -158,15 +181,29 @@ class Loose:
         self._weigh(id_)
 
     def _weigh(self, id_: str) -> None:
-        """Find out how much a message is wanted here; tell all peers if that is more than before."""
-        wants = [each.wants[id_] - 1 for each in self._sessions.values() if id_ in each.wants]
+        """Find out how much a message is wanted here; tell the peers for which that is more than before.
+
+        A peer is not told of its own want.
+        """
+        wants: list[tuple[int, int | None]] = sorted(
+            ((each.wants[id_] - 1, number) for number, each in self._sessions.items() if id_ in each.wants),
+            reverse=True,
+        )
         if id_ in self._own:
-            wants.append(_OWN)
-        want = max(wants, default=_FARTHEST - 1)
-        if want < _FARTHEST:
-            self._wanted.pop(id_, None)
+            wants.insert(0, (_OWN, None))
+        near = [(want, source) for want, source in wants[:2] if want >= _FARTHEST]
+        if not near:
+            if self._wanted.pop(id_, None) is not None:
+                self._untell(id_)
             return
-        if self._wanted.get(id_, _FARTHEST - 1) < want:
-            for session in self._sessions.values():
-                session.news[id_] = want
-        self._wanted[id_] = want
+        self._wanted[id_] = near[0][0]
+        for number, session in self._sessions.items():
+            want = next((want for want, source in near if source != number), None)
+            if want is not None and want > session.told.get(id_, _FARTHEST - 1):
+                session.told[id_] = session.news[id_] = want
+
+    def _untell(self, id_: str) -> None:
+        """Forget that a want was told: should it come again, it is told again."""
+        for session in self._sessions.values():
+            session.told.pop(id_, None)
+            session.news.pop(id_, None)

@@ -9,6 +9,7 @@ import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import quote
@@ -20,6 +21,7 @@ from ssb.store.lock import WriteLock
 _CACHE_KIB = 32 << 10
 _LARGEST_LOG = 16 << 20  # bytes of the -wal file that are kept; a transaction may exceed it for a while
 _BUSY_S = 10.0
+_DIGEST = 32  # bytes
 
 
 class Database:
@@ -174,6 +176,20 @@ def write_private(path: Path, data: bytes) -> None:
         write_whole(path, data, mode=0o600, is_sole=True)
     except OSError as error:
         raise StoreError(f"{path}: {error.strerror}") from None
+
+
+def write_summed(path: Path, data: bytes) -> None:
+    """Replace a private file by a SHA-256 of `data` and `data`, for read_summed(). Raises StoreError."""
+    write_private(path, sha256(data).digest() + data)
+
+
+def read_summed(path: Path) -> bytes | None:
+    """Return the data that write_summed() has written; None if the file is missing or damaged."""
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return None
+    return data[_DIGEST:] if sha256(data[_DIGEST:]).digest() == data[:_DIGEST] else None
 
 
 def keep_private(path: Path) -> None:

@@ -88,6 +88,11 @@ class MemoryFeeds(Admission):
         """Bytes of a feed's messages, as canonical text."""
         return self._bytes.get(feed, 0)
 
+    @property
+    def out_of_order(self) -> list[Message]:
+        """The messages out of order, in order of receipt."""
+        return [*self._loose.values()]
+
     def close(self) -> None:
         """No effect."""
 

@@ -16,7 +16,7 @@ index is the costly part of an append, and half as large this way.
 """
 
 import sqlite3
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
@@ -134,6 +134,19 @@ class SqliteFeeds(Admission, FeedTable):
         only = " AND +type = ?" if kind else ""  # the plus keeps SQLite from scanning all of the type
         of_feed = (row.number, kind) if kind else (row.number,)
         return sorted(self._page(f"feed = ?{only} AND", of_feed, _LAST, limit, "sequence DESC"))
+
+    def at(self, positions: Iterable[int]) -> list[Stored]:
+        """The messages of feeds at some positions, in order; damaged and dropped ones are left out."""
+        self._refresh()
+        rows = (row for place in positions for row in self._query(f"{STORED} WHERE position = ?", (place,)))
+        return [stored for stored in map(self._sound, rows) if stored is not None]
+
+    def out_of_order_with(self, reference: str) -> list[Message]:
+        """The messages out of order whose texts have a reference, in order of receipt."""
+        chosen = "SELECT text, id FROM out_of_order WHERE instr(text, ?) ORDER BY place"
+        rows = self._query(chosen, (reference.encode(),)) if self._loose else []
+        found = (sound.read(text, self._hmac_key, digest) for text, digest in rows)
+        return [message for message in found if message is not None]
 
     def check_message(self, feed: str, sequence: int) -> None:
         """Check a message that another process has found damaged, and record the result here."""

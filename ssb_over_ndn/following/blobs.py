@@ -4,22 +4,18 @@ from collections import Counter
 from collections.abc import Callable
 from random import Random
 
-from base.timers import Timers, earliest
 from forwarder.wire.lp import LpPacket
 from forwarder.wire.packet import Data, parse_data
 from forwarder.wire.tlv import MalformedPacket
 from ssb.store.blobs import BlobStore, Incoming, RefusedBlob
 from ssb.store.feeds import StoreError
 from ssb_over_ndn.following.fetch import Fetcher
+from ssb_over_ndn.following.fetches import PATIENCE, Fetches
 from ssb_over_ndn.naming import SEGMENT_BYTES, read_segment, segment_name
 
 _WINDOW = 256  # segments that wait for those before them at most
 _LIFETIME_MS = 2000
 _ATTEMPTS = 3
-_AT_ONCE = 16
-_PATIENCE = 30_000_000_000
-_FIRST_PAUSE = 60_000_000_000
-_LONGEST_PAUSE = 3_600_000_000_000
 
 
 class _Segments:
@@ -184,8 +180,8 @@ class BlobFetch:
             self.start(now)
 
 
-class BlobFetches:
-    """Fetches of blobs: a limited number at once; failed ones are repeated after a pause.
+class BlobFetches(Fetches[BlobFetch]):
+    """Fetches of blobs.
 
     Args:
         store: the store.
@@ -201,83 +197,7 @@ class BlobFetches:
         where: Callable[[str], tuple[bytes, ...] | None],
         counters: Counter[str],
     ) -> None:
-        self._store = store
-        self._rng = rng
-        self._where = where
-        self._counters = counters
-        self._queue: Timers[str] = Timers()  # of when to fetch blobs
-        self._pauses: dict[str, int] = {}  # blob -> the pause after its next fetch
-        self._fetches: dict[str, BlobFetch] = {}
-        self._complete: list[str] = []
+        def fetch(blob: str, hint: tuple[bytes, ...]) -> BlobFetch:
+            return BlobFetch(blob, store, rng=rng, hint=hint, give_up=PATIENCE)
 
-    def want(self, blob: str, now: int) -> None:
-        """Start fetching a blob, until drop()."""
-        if blob not in self._fetches:
-            self._queue.set(blob, now)
-            self._pauses[blob] = _FIRST_PAUSE
-
-    def drop(self, blob: str) -> None:
-        """Stop fetching a blob: it is no longer wanted, or has arrived from elsewhere."""
-        self._queue.set(blob, None)
-        self._pauses.pop(blob, None)
-        fetch = self._fetches.pop(blob, None)
-        if fetch is not None:
-            fetch.stop()
-
-    def start(self, now: int) -> None:
-        """Start due fetches, within the limit."""
-        while len(self._fetches) < _AT_ONCE and (due := self._queue.expire(now, 1)):
-            blob = due[0]
-            hint = self._where(blob)
-            if hint is None:
-                self._postpone(blob, now)
-                continue
-            fetch = BlobFetch(blob, self._store, rng=self._rng, hint=hint, give_up=_PATIENCE)
-            fetch.start(now)
-            self._fetches[blob] = fetch
-            self._check_end(blob, now)
-
-    def receive(self, blob: str, number: int, header: LpPacket, now: int) -> None:
-        """Receive Data or a Nack under a segment's name."""
-        if blob in self._fetches:
-            self._fetches[blob].receive(number, header, now)
-            self._check_end(blob, now)
-
-    def take_complete(self) -> list[str]:
-        """Return the blobs completed since the last call."""
-        complete, self._complete = self._complete, []
-        return complete
-
-    def take_outputs(self) -> list[bytes]:
-        """Return the packets for the forwarder."""
-        return [packet for fetch in self._fetches.values() for packet in fetch.take_outputs()]
-
-    def next_deadline(self) -> int | None:
-        """Return when wake() or start() is due, ns."""
-        due = [fetch.next_deadline() for fetch in self._fetches.values()]  # _AT_ONCE at most
-        if len(self._fetches) < _AT_ONCE:
-            due.append(self._queue.next_deadline())
-        return earliest(*due)
-
-    def wake(self, now: int) -> None:
-        """Repeat requests, or pause failed fetches."""
-        for blob, fetch in list(self._fetches.items()):
-            fetch.wake(now)
-            self._check_end(blob, now)
-
-    def _check_end(self, blob: str, now: int) -> None:
-        fetch = self._fetches[blob]
-        if not fetch.is_over:
-            return
-        del self._fetches[blob]
-        if fetch.is_complete:
-            self._complete.append(blob)
-            del self._pauses[blob]
-        else:
-            self._counters[f"blob: {fetch.error}"] += 1
-            self._postpone(blob, now)
-
-    def _postpone(self, blob: str, now: int) -> None:
-        pause = self._pauses[blob]
-        self._queue.set(blob, now + pause)
-        self._pauses[blob] = min(2 * pause, _LONGEST_PAUSE)
+        super().__init__(fetch, where, counters, "blob")

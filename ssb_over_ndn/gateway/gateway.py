@@ -11,8 +11,11 @@ each through its own gateway, by any layering, and neither knows of NDN.
 | /ssb/sha256/<hash> | a stored message, by its hash |
 | /ssb/blobs/<hash>/seg=<n> | a stored blob, in segments |
 
-The name of a blob has no location. The gateway fetches it from the gateway where the author of the first
-message that names it is at home: the Interests' forwarding hint is that feed.
+Blobs and single messages cross in both directions: wants of peers at home become Interests, and Interests
+become wants. For single messages (`ssb.replication.loose`) NDN is one more connection of the peer.
+
+The names of blobs and hashes have no location. The gateway fetches them from the gateway where an author is
+at home who has named them: the Interests' forwarding hint is that author's feed.
 """
 
 from collections import Counter, OrderedDict
@@ -25,14 +28,17 @@ from forwarder.wire.feed import split_item
 from forwarder.wire.lp import open_data, open_interest, parse_lp
 from forwarder.wire.packet import Data, Interest, parse_data, read_name
 from forwarder.wire.tlv import MalformedPacket
+from ssb.canonical import Value, object_in, stringify
 from ssb.graph import Graph
-from ssb.keys import named_blobs
+from ssb.keys import is_message, named_blobs
 from ssb.message import ForkedFeed, InvalidMessage, Message
 from ssb.peer.peer import Peer
 from ssb.peer.program import PeerEvent, PeerProgram, PeerWrapper
 from ssb.replication.blobs import Blobs
+from ssb.replication.loose import Loose
 from ssb.store.feeds import FeedStore, StoreError
 from ssb_over_ndn.following.blobs import BlobFetches
+from ssb_over_ndn.following.messages import MessageFetches
 from ssb_over_ndn.following.subscriptions import Subscription, Subscriptions
 from ssb_over_ndn.gateway.interests import GatewayInterests
 from ssb_over_ndn.naming import (
@@ -49,9 +55,12 @@ from ssb_over_ndn.serving.server import Announcer, FeedServer
 from ssb_over_ndn.serving.servers import Servers
 
 _MENTIONS = 10_000  # blobs whose authors are recorded
-_WAITING = 100  # blobs requested by others and looked for here
-_BLOB_PATIENCE = 30_000_000_000
-_PAUSE = 10_000_000_000  # until a feed is subscribed to again after a storage error
+_WAITING = 100  # blobs and messages requested by others and looked for here
+_PATIENCE_HERE = 30_000_000_000  # of Interests, while peers at home are asked
+_NDN = 0  # number of the connection that NDN is for single messages; no stream has it
+_ROOM = 1 << 16  # bytes of messages at once
+_SPARE = 16  # fetches of messages that nobody wants any more
+_PAUSE = 10_000_000_000  # until a feed is subscribed to, or a message fetched, again after a storage error
 
 
 class Gateway(PeerWrapper):
@@ -66,6 +75,7 @@ class Gateway(PeerWrapper):
         announce: feed's name -> the layering's Announcer; None if the layering has none.
         random: source of nonces.
         settle: called with the time, ns, when the application has output for the forwarder.
+        naming: message -> the feed of an author who has named it; None if nobody has.
 
     Attributes:
         application: the NDN side.
@@ -83,13 +93,16 @@ class Gateway(PeerWrapper):
         announce: Callable[[bytes], Announcer | None],
         random: Random,
         settle: Callable[[int], None] = lambda now: None,
+        naming: Callable[[str], str | None] = lambda id_: None,
     ) -> None:
         super().__init__(program)
         self._settle = settle
         self.counters: Counter[str] = Counter()
         interests = GatewayInterests(peer, graph, self.counters)
         peer.replication.selection.behalf = interests
-        self.application = _NdnSide(peer, feeds, blobs, interests, subscribe, announce, random, self.counters)
+        self.application = _NdnSide(
+            peer, feeds, blobs, interests, subscribe, announce, random, self.counters, naming
+        )
 
     def _follow_up(self, now: int) -> None:
         events = self._program.take_events()
@@ -111,6 +124,7 @@ class _NdnSide:
         announce: Callable[[bytes], Announcer | None],
         random: Random,
         counters: Counter[str],
+        naming: Callable[[str], str | None],
     ) -> None:
         self._peer = peer
         self._feeds = feeds
@@ -118,6 +132,11 @@ class _NdnSide:
         if blobs is not None:
             blobs.take_new_wants()
             self._fetches = BlobFetches(blobs.store, random, self._hint, counters)
+        self._loose = peer.services.loose
+        self._naming = naming
+        self._messages = MessageFetches(random, self._hint_to_message, counters)
+        if self._loose is not None:
+            self._loose.open(_NDN, "NDN")
         self._interests = interests
         self._subscribe = subscribe
         self._announce = announce
@@ -126,7 +145,7 @@ class _NdnSide:
         self._again: Timers[str] = Timers()  # of when to subscribe to feeds again
         self._followed = Subscriptions()
         self._mentions: OrderedDict[str, str] = OrderedDict()  # blob -> author of a message that names it
-        self._waiting: Timers[str] = Timers()  # of when to stop looking for blobs here
+        self._waiting: Timers[str] = Timers()  # of when to stop looking for blobs and messages here
         self._outputs: list[bytes] = []
 
     @property
@@ -175,6 +194,7 @@ class _NdnSide:
         """See Application."""
         outputs, self._outputs = self._outputs + self._followed.take_outputs(), []
         outputs += self._homes.take_outputs()
+        outputs += self._messages.take_outputs()
         if self._blobs is not None:
             outputs += self._fetches.take_outputs()
         return outputs
@@ -187,6 +207,7 @@ class _NdnSide:
             self._waiting.next_deadline(),
             self._again.next_deadline(),
             self._homes.next_deadline(),
+            self._messages.next_deadline(),
         ]
         if self._blobs is not None:
             due.append(self._fetches.next_deadline())
@@ -197,6 +218,7 @@ class _NdnSide:
         self._followed.wake(now)
         self._take_items(now)
         self._homes.wake(now)
+        self._messages.wake(now)
         if self._blobs is not None:
             self._fetches.wake(now)
         self._interests.wake(now)
@@ -239,9 +261,7 @@ class _NdnSide:
         elif segment is not None:
             self._answer_segment(*segment, now)
         elif wanted is not None:
-            message = self._feeds.get(wanted)
-            if message is not None:
-                self._outputs.append(hash_packet(message))
+            self._answer_hash(wanted, now)
 
     # Feeds elsewhere
 
@@ -255,6 +275,9 @@ class _NdnSide:
         if segment is not None:
             if self._blobs is not None:
                 self._fetches.receive(*segment, header, now)
+            return
+        if (wanted := message_id(name)) is not None:
+            self._messages.receive(wanted, 1, header, now)
             return
         feed = read_log_name(name) or ""
         if feed in self._homes and split_item(name) is None and (opened := open_data(packet)):
@@ -323,8 +346,61 @@ class _NdnSide:
                 self._followed.stop(name, now)
             if not self._interests.is_wanted(feed):
                 self._peer.unwant(feed, now)
+        given_up = self._waiting.expire(now)
         if self._blobs is not None:
-            self._carry_blobs(self._blobs, now)
+            self._carry_blobs(self._blobs, [ref for ref in given_up if not is_message(ref)], now)
+        if self._loose is not None:
+            self._carry_messages(self._loose, [ref for ref in given_up if is_message(ref)], now)
+
+    # Single messages
+
+    def _answer_hash(self, id_: str, now: int) -> None:
+        message = self._feeds.get(id_)
+        if message is not None:
+            self._outputs.append(hash_packet(message))
+        elif self._loose is not None and len(self._waiting) < _WAITING:
+            # A peer at home may have it; the requester repeats its Interest.
+            self._waiting.set(id_, now + _PATIENCE_HERE)
+            self._loose.receive(_NDN, stringify({id_: -1}).encode(), 0.0)
+            self._peer.connections.update(now)
+
+    def _carry_messages(self, loose: Loose, given_up: list[str], now: int) -> None:
+        """Fetch over NDN the messages that are wanted here; answer Interests that wait for some."""
+        for id_ in given_up:
+            loose.forget(_NDN, id_)
+        while loose.has_output(_NDN):
+            for told in map(object_in, loose.take_output(_NDN, _ROOM)):
+                self._hear(told or {}, now)
+        if len(self._messages) > 2 * len(loose.wanted) + _SPARE:
+            for id_ in [id_ for id_ in self._messages if id_ not in loose.wanted]:
+                self._messages.drop(id_)
+        self._messages.start(now)
+        for id_, fetch in self._messages.take_complete().items():
+            assert fetch.message is not None
+            try:
+                self._peer.take_loose(fetch.message, now)
+            except StoreError as error:
+                self._counters[f"not stored: {error}"] += 1
+                self._messages.want(id_, now + _PAUSE)
+                continue
+            if id_ in loose.wanted:  # it is not what its author has signed, and no other message has its id
+                self._counters["message: not valid"] += 1
+
+    def _hear(self, told: dict[str, Value], now: int) -> None:
+        """Act on wants that are new here, and on answers to Interests."""
+        for id_, value in told.items():
+            if isinstance(value, dict):
+                self._waiting.set(id_, None)
+                self._outputs.append(hash_packet(Message.from_value(value)))
+            else:
+                self._messages.want(id_, now)
+
+    def _hint_to_message(self, id_: str) -> tuple[bytes, ...] | None:
+        """Return the forwarding hint to a message; None if peers at home are to send it."""
+        author = self._naming(id_)
+        if author is not None and self._interests.is_home(author):
+            return None
+        return () if author is None else (log_name(author),)
 
     # Blobs
 
@@ -346,11 +422,11 @@ class _NdnSide:
             and self._blobs.store.size(blob) is None
         ):
             # A peer at home may have it; the requester repeats its Interest.
-            self._waiting.set(blob, now + _BLOB_PATIENCE)
+            self._waiting.set(blob, now + _PATIENCE_HERE)
             self._blobs.want(blob)
             self._peer.connections.update(now)
 
-    def _carry_blobs(self, blobs: Blobs, now: int) -> None:
+    def _carry_blobs(self, blobs: Blobs, given_up: list[str], now: int) -> None:
         """Fetch over NDN the blobs wanted by peers at home; stop ended fetches."""
         for blob in blobs.take_ended_wants():
             if blob not in blobs.wanted:
@@ -363,7 +439,7 @@ class _NdnSide:
         for blob in self._fetches.take_complete():
             blobs.announce(blob)
             self._peer.connections.update(now)
-        for blob in self._waiting.expire(now):
+        for blob in given_up:
             if blobs.is_wanted_by_peer(blob) and blobs.store.size(blob) is None:
                 self._fetches.want(blob, now)
             else:

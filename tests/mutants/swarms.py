@@ -4,11 +4,13 @@ from collections.abc import Iterable
 from typing import Any
 
 from mutants.patches import Mutants, Patch, instead, returns
+from ssb.canonical import Value
 from ssb.message import Message
 from ssb.peer.connections import Connections
 from ssb.peer.scheduler import Scheduler
 from ssb.peer.services import Services
 from ssb.replication.ebt import Ebt
+from ssb.replication.loose import Loose
 from ssb.replication.rungs import hub
 from ssb.replication.rungs.flood import Flood
 from ssb.replication.rungs.gossip import Gossip
@@ -66,6 +68,24 @@ def _record_as_sent(original: Any, self: Gossip, session: Session, feed: str, nu
     session.clock[feed] = number
 
 
+def _whatever(original: Any, self: Loose, id_: str, value: Value, received: float) -> None:
+    if id_ in self._wanted:
+        message = Message.from_value(value)
+        self._feeds.add_out_of_order(message, received)
+        self._end(id_, message)
+
+
+def _told_for_ever(original: Any, self: Loose, id_: str) -> None:
+    original(self, id_)
+    for session in self._sessions.values():
+        session.news |= {id_: self._wanted[id_]} if id_ in self._wanted else {}
+
+
+def _told_to_those_here(original: Any, self: Loose, number: int, remote: str) -> None:
+    original(self, number, remote)
+    self._sessions[number].news.clear()
+
+
 RUNG_MUTANTS: Mutants = {
     "records of what was sent": (instead(Gossip, "_on_sent", _record_as_sent),),
     "ignored for ever": (Patch(Gossip, "want_all", returns(None)),),
@@ -91,5 +111,9 @@ MUTANTS: Mutants = {
     "stored behind an end": (Patch(admission, "_check_open", returns(None)),),
     "ends unheard": (Patch(admission, "_note_end", returns(None)),),
     "asked for behind an end": (Patch(Selection, "is_complete", returns(False)),),
+    "another message for an id": (instead(Loose, "_on_message", _whatever),),
+    "a want told without end": (instead(Loose, "_weigh", _told_for_ever),),
+    "wants not told to who comes later": (instead(Loose, "open", _told_to_those_here),),
+    "wants end with nothing": (Patch(Loose, "came", returns(None)),),
     "closed and kept": (Patch(Services, "close", returns(None)),),
 }

@@ -158,6 +158,25 @@ def test_a_blob_crosses(tmp_path: Path, forwarders: list[DaemonProcess], peers: 
         assert ben.do("blobSize", blob=blob) == 2_000_000
 
 
+def test_a_message_crosses_by_its_hash(tmp_path: Path, forwarders: list[DaemonProcess]) -> None:
+    """One gateway's user gets a message of the other's, and Ben, at home at one, a message of Ann's, at home
+    at the other. Nobody follows anybody.
+    """
+    with ExitStack() as stack:
+        home, away = gateways(stack, tmp_path, forwarders, "lli")
+        own = home.do("publish", arguments=[{"type": "post", "text": "at the gateway"}])
+        until(lambda: away.do("get", arguments=[own["key"]]) == own["value"])
+        ann = stack.enter_context(OurPeer(tmp_path / "ann"))
+        ann.publish(3)
+        second = ann.ids(ann.id)[1]
+        ben = stack.enter_context(OurPeer(tmp_path / "ben"))
+        home.do("connect", arguments=[ann.address])
+        away.do("connect", arguments=[ben.address])
+        until(lambda: ben.do("get", arguments=[second]) is not None)
+        assert ben.do("get", arguments=[second])["content"]["text"] == "1 é"
+        assert ben.ids(ann.id) == away.ids(ann.id) == away.ids(home.id) == []
+
+
 def test_a_forwarder_may_restart(tmp_path: Path, peers: list[StockPeer]) -> None:
     """The gateway registers its prefixes again, and its subscriptions go on."""
     ann, ben = peers

@@ -7,9 +7,10 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from local_peers import LocalPeers
+from stock_peer import OurPeer
 from test_ssb_import import ssb
 
 from ssb.canonical import parse, stringify
@@ -24,6 +25,7 @@ from testbed.errors import UserError
 FEED = generate_feed(Random(3), 5)
 OTHERS = generate_feed(Random(4), 2)
 LATER = FEED[3]
+NOWHERE = message_ref(bytes(32))
 ROOM = 1 << 16
 
 
@@ -35,9 +37,18 @@ class Peers:
         self.loose = [Loose(store) for store in self.stores]
         self.pairs: set[tuple[int, int]] = set()
         for one, other in pairwise(range(count)):
+            self.join(one, other)
+
+    def join(self, one: int, other: int) -> None:
+        if one != other and (one, other) not in self.pairs:
             self.pairs |= {(one, other), (other, one)}
             self.loose[one].open(other, str(other))
             self.loose[other].open(one, str(one))
+
+    def part(self, one: int, other: int) -> None:
+        self.pairs -= {(one, other), (other, one)}
+        self.loose[one].close(other)
+        self.loose[other].close(one)
 
     def settle(self) -> int:
         said, is_busy = 0, True
@@ -80,6 +91,63 @@ def test_a_want_waits_for_a_peer_that_comes_and_ends_with_who_has_it() -> None:
     for body in holder.take_output(0, ROOM):
         peers.loose[0].receive(9, body, 1.0)
     assert peers.stores[0].get(LATER.id) == LATER
+
+
+def test_a_want_is_not_told_to_the_only_peer_that_has_it() -> None:
+    peers = Peers(2)
+    peers.loose[0].want(LATER.id)
+    assert peers.settle() == 1
+    assert peers.loose[0].wanted == {LATER.id: -1}
+    assert peers.loose[1].wanted == {LATER.id: -2}
+
+
+def test_of_too_many_wants_of_a_user_the_newest_are_those_that_others_look_for() -> None:
+    peers = Peers(3)
+    ids = [message_ref(number.to_bytes(32, "big")) for number in range(3 * MOST_WANTS)]
+    for at in range(0, len(ids), 30):
+        for id_ in ids[at : at + 30]:
+            peers.loose[0].want(id_)
+        peers.settle()
+    for number, loose in enumerate(peers.loose):
+        assert loose.wanted == dict.fromkeys(ids[-MOST_WANTS:], -1 - number)
+
+
+@settings(deadline=None)
+@given(st.data())
+def test_who_wants_a_message_gets_it_from_whoever_of_the_near_has_it(data: st.DataObject) -> None:
+    """Peers in a line or a ring want, get messages in their feeds, meet and part, in any order."""
+    count = data.draw(st.integers(2, 6))
+    peers = Peers(count)
+    if count > 2 and data.draw(st.booleans()):
+        peers.join(0, count - 1)
+    wanted: set[tuple[int, str]] = set()
+    for _ in range(data.draw(st.integers(1, 12))):
+        at = data.draw(st.integers(0, count - 1))
+        match data.draw(st.sampled_from(["want", "want", "get", "part", "meet", "settle"])):
+            case "want":
+                id_ = data.draw(st.sampled_from([FEED[1].id, LATER.id]))
+                peers.loose[at].want(id_)
+                wanted.add((at, id_))
+            case "get":
+                length = data.draw(st.integers(1, len(FEED)))
+                peers.stores[at].append(FEED[:length], 1.0)
+                peers.loose[at].came(FEED[:length])
+            case "part":
+                peers.part(at, (at + 1) % count)
+            case "meet":
+                peers.join(at, (at + 1) % count)
+            case _:
+                peers.settle()
+    peers.settle()
+    for at, id_ in wanted:
+        near = {at}
+        for _ in range(3):
+            near |= {other for one, other in peers.pairs if one in near}
+        if any(peers.stores[each].get(id_) is not None for each in near):
+            assert peers.stores[at].get(id_) is not None
+    sought = {id_ for _, id_ in wanted}
+    assert all(message.id in sought for store in peers.stores for message in store.out_of_order)
+    assert peers.settle() == 0
 
 
 def test_a_message_is_hidden_from_whom_its_author_blocks() -> None:
@@ -228,6 +296,44 @@ def test_the_command_shows_a_message_and_its_thread(tmp_path: Path) -> None:
         ssb(tmp_path / "ann", "get", OTHERS[0].id)
     with pytest.raises(UserError, match="of the form %"):
         ssb(tmp_path / "ann", "get", "x")
+
+
+def test_the_command_completes_a_thread_through_peers(tmp_path: Path) -> None:
+    """Ann has the last answer only, which is her own; she follows nobody of those who wrote the others."""
+    with OurPeer(tmp_path / "ann") as ann, OurPeer(tmp_path / "ben") as ben:
+
+        def post(peer: OurPeer, text: str, **more: object) -> str:
+            return str(peer.do("publish", arguments=[{"type": "post", "text": text, **more}])["key"])
+
+        root = post(ben, "question")
+        first = post(ben, "first", root=root, branch=root)
+        second = post(ben, "second", root=root, branch=first)
+        post(ben, "elsewhere")
+        post(ann, "last", root=root, branch=[second, NOWHERE])
+        alone = ssb(tmp_path / "ann", "get", root, "--thread", "--wait", "0.1").splitlines()
+        assert [line.split()[-1] for line in alone if "missing" not in line] == ["last"]
+        (row,) = ssb(tmp_path / "ann", "view", "threads").splitlines()
+        assert row.startswith("   1 posts")
+        ann.do("connect", arguments=[ben.address])
+        *shown, problem = sorted(
+            ssb(tmp_path / "ann", "get", root, "--thread", "--wait", "5").splitlines(),
+            key=lambda line: line.startswith("missing"),
+        )
+        assert [line.split()[-1] for line in shown] == ["question", "first", "second", "last"]
+        assert problem.startswith(f"missing: {NOWHERE}: no peer has sent ")
+        (row,) = ssb(tmp_path / "ann", "view", "threads", "--wait", "0.1").splitlines()[-1:]
+        assert row.startswith("   4 posts")
+        assert row.endswith("question")
+        assert ann.ids(ben.id) == []
+    shown = ssb(tmp_path / "ann", "get", root, "--thread").splitlines()
+    assert sum(line.startswith("missing") for line in shown) == 1
+    assert len(shown) == 5, "fetched messages stay"
+    with pytest.raises(UserError, match="neither it nor an answer is here"):
+        ssb(tmp_path / "ann", "get", NOWHERE, "--thread")
+    with pytest.raises(UserError, match="of the form %"):
+        ssb(tmp_path / "ann", "get", LATER.author, "--thread")
+    with pytest.raises(AssertionError, match="--wait is for threads"):
+        ssb(tmp_path / "ann", "view", "likes", "--wait", "1")
 
 
 @pytest.mark.parametrize("caller", ["ann", "ben"])

@@ -1,6 +1,7 @@
 """ssb-server 16, as its users run it, and our peer, as its users run it."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -17,7 +18,7 @@ from stock_peer import OurPeer, until
 from test_ssb_import import ssb
 
 from ssb import key_file
-from ssb.keys import encode_base64
+from ssb.keys import blob_ref, encode_base64, message_ref
 from testbed.errors import UserError
 
 
@@ -156,3 +157,60 @@ def test_each_finds_a_message_of_the_other_by_its_id(tmp_path: Path, server: Ssb
         until(lambda: server.do("get", wanted) != [])
         assert server.do("get", wanted)[0]["content"]["text"] == "1 é"
         assert ours.ids(server.identity.ref) == server.ids(ours.id) == []
+
+
+NOWHERE = message_ref(bytes(32))
+
+
+def answers(address: str, directory: Path, questions: list[Any]) -> list[Any]:
+    """Return the answers that npm's ssb-client gets at an address, by the identity in a directory."""
+    modules = ssb_server_program.node_modules("ssb/ssb_server")
+    ran = subprocess.run(
+        ["node", Path(__file__).parent / "ssb_server" / "client.js", address, directory / "secret"],
+        input=json.dumps(questions),
+        env=os.environ | {"NODE_PATH": str(modules)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE_S,
+    )
+    assert ran.returncode == 0, ran.stderr
+    found: list[Any] = json.loads(ran.stdout)
+    return found
+
+
+def test_a_stock_client_gets_the_same_links_from_both(tmp_path: Path, server: SsbServer) -> None:
+    """Calls that choose links by their ends, of messages with links in all the places that it looks at."""
+    me, blob = server.identity.ref, blob_ref(bytes(32))
+    (root,) = server.do("publish", "--type", "post", "--text", "root")
+    key = root["key"]
+    for members in (
+        ["--root", key, "--branch", key],
+        ["--root", key, "--branch.link", key, "--text", key],
+        ["--mentions.link", me, "--mentions.name", "me", "--channel", "x"],
+        ["--vote.link", key, "--vote.value", "1", "--about", me, "--image", blob],
+        ["--image.deeper.link", blob, "--image.link", blob],
+    ):
+        server.do("publish", "--type", "post", *members)
+    with OurPeer(tmp_path / "ours") as ours:
+        ours.follow(me)
+        ours.do("connect", arguments=[server.address])
+        until(lambda: len(ours.ids(me)) == 6)
+        asked = [
+            {"dest": key},
+            {"dest": key, "rel": "root"},
+            {"dest": key, "values": True, "reverse": True},
+            {"dest": key, "keys": False},
+            {"dest": key, "meta": False},
+            {"dest": key, "meta": False, "keys": False, "values": True},
+            {"dest": blob, "source": me},
+            {"source": me},
+            {"source": me, "dest": "%"},
+            {"source": me, "dest": "blob", "meta": False, "values": True},
+            {"source": "@", "dest": key},
+        ]
+        questions = [["links", options] for options in asked]
+        questions += [["get", key], ["get", {"id": key}], ["get", {"id": NOWHERE, "ooo": False}]]
+        theirs = answers(server.address, tmp_path / "stock", questions)
+        assert answers(f"unix:{tmp_path / 'ours' / 'socket'}~noauth", tmp_path / "ours", questions) == theirs
+        assert all(theirs)

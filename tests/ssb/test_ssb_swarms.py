@@ -25,7 +25,19 @@ FROM = {
 """Where the search for a mutant begins, if not at 150: before a story that meets it, maybe one in 400."""
 HAPPENS = {
     *("write", "stored", "connected", "closed", "refused"),
-    *("cut", "heal", "restart", "forget", "follow", "leave", "block", "ended", "goes on"),
+    *(
+        "cut",
+        "heal",
+        "restart",
+        "forget",
+        "follow",
+        "leave",
+        "block",
+        "ended",
+        "goes on",
+        "want",
+        "out of order",
+    ),
 }
 """What the seeds must have met at least once, or what holds has not been tried."""
 

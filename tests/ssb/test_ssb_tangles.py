@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from test_ssb_import import ssb
 
 from ssb.applications.chess import Games
-from ssb.applications.tangles import Tangle, Threads, branches
+from ssb.applications.tangles import Completion, Tangle, Threads, branches
 from ssb.applications.votes import Votes
 from ssb.keys import Identity, message_ref
 from ssb.message import Message
@@ -99,6 +99,64 @@ def test_a_thread_is_in_causal_order_whatever_came_first(written: list[Message],
     assert {id_: each.order for id_, each in threads.tangles.items()} == (
         {root.id: tangle.order} if len(written) > 1 else {}
     )
+
+
+def reachable(root: str, here: list[Message], elsewhere: list[Message]) -> tuple[set[str], set[str]]:
+    """The model: the messages that a reader has who asks for all that it lacks, and those that nobody has."""
+    got = {message.id: message for message in here}
+    held = {message.id: message for message in elsewhere}
+    while True:
+        named = {root} | {
+            id_
+            for message in got.values()
+            if message.id != root and isinstance(message.content, dict)
+            for id_ in branches(message.content)
+        }
+        new = {id_: held[id_] for id_ in named - got.keys() if id_ in held}
+        if not new:
+            return {*got}, named - got.keys()
+        got |= new
+
+
+@settings(max_examples=300)
+@given(conversations(), st.data())
+def test_a_thread_is_completed_by_all_that_it_names(written: list[Message], data: st.DataObject) -> None:
+    root = written[0].id
+    places = data.draw(st.lists(st.sampled_from("hel-"), min_size=len(written), max_size=len(written)))
+    here, early, late = ([m for m, at in zip(written, places, strict=True) if at == each] for each in "hel")
+    tangle = Tangle(root)
+    for message in here:
+        tangle.add(message)
+    held = {message.id: message for message in early}
+    asked: list[str] = []
+    completion = Completion([tangle], lambda id_: asked.append(id_) or held.get(id_))
+    for elsewhere in (early, early + late):
+        held |= {message.id: message for message in elsewhere}
+        asked.clear()
+        missing = completion.proceed()
+        got, lacking = reachable(root, here, elsewhere)
+        assert ({each.id for each in tangle.order}, {*missing}) == (got, lacking)
+        assert len(asked) == len({*asked}), "each is asked for once"
+    assert tangle.order == tangle.computed()
+
+
+@given(st.integers(0, 8), st.integers(1, 6))
+def test_who_answers_cannot_make_a_reader_ask_without_end(most: int, width: int) -> None:
+    """Each answer names others, and a message of another thread names more."""
+    logs = Logs()
+    root = logs.post(ANN)
+    foreign = logs.post(CAT, logs.post(CAT), logs.post(CAT))
+    for number in range(20):
+        logs.post(BEN, root, *logs.written[-width:], *([foreign] if number % 2 else []))
+    held = {message.id: message for message in logs.written}
+    tangle = Tangle(root.id)
+    tangle.add(logs.written[-1])
+    asked: list[str] = []
+    completion = Completion([tangle], lambda id_: asked.append(id_) or held.get(id_), most)
+    completion.proceed()
+    completion.proceed()
+    assert len(asked) == min(most, 21)  # all but the last answer, and the foreign one; not the two behind it
+    assert foreign not in tangle.order
 
 
 def test_a_false_time_does_not_put_an_answer_before_its_question() -> None:

@@ -14,27 +14,29 @@ from base.endpoint import LinkPort, Program, StreamPort
 from base.units import SECOND
 from forwarder.forwarder import Forwarder
 from forwarder.host import Host
-from forwarder.wire.feed import item_name
+from forwarder.wire.feed import item_name, ssb_content
 from forwarder.wire.lp import open_data
-from forwarder.wire.packet import make_interest
+from forwarder.wire.packet import make_data, make_interest
+from ssb.applications.links import links_of
 from ssb.ending import end_content
 from ssb.graph import Graph
-from ssb.keys import Identity, blob_ref
+from ssb.keys import Identity, blob_ref, message_ref
 from ssb.message import Message
 from ssb.peer.options import PORT, PeerOptions
 from ssb.peer.peer import Peer
 from ssb.peer.program import PeerEvent
 from ssb.replication.blobs import Blobs
 from ssb.replication.ebt import Ebt
+from ssb.replication.loose import Loose
 from ssb.store.blobs import MemoryBlobs
 from ssb.store.clocks import ClockDirectory, MemoryClocks
-from ssb.store.feeds import StoreError
+from ssb.store.feeds import StoreError, read_log
 from ssb.store.memory import MemoryFeeds
 from ssb.store.sqlite import SqliteFeeds
 from ssb_over_ndn.gateway import interests
 from ssb_over_ndn.gateway.gateway import Gateway
 from ssb_over_ndn.layerings.lli import LliSubscription
-from ssb_over_ndn.naming import BLOBS, SHA256, hash_name, log_name, segment_name
+from ssb_over_ndn.naming import BLOBS, SHA256, hash_name, hash_packet, log_name, segment_name
 from testbed.scenario.sections import TopologySpec
 from topologies.emulator.network import EmulatedNetwork
 
@@ -64,9 +66,14 @@ class Asker:
 
 
 class World:
-    """Ann and Ben, each with a gateway; the two gateways are neighbours."""
+    """Ann and Ben, each with a gateway; the two gateways are neighbours.
 
-    def __init__(self, loss: float = 0.0) -> None:
+    Args:
+        loss: of each link, percent.
+        shared: prefixes with a route from Ben's gateway to Ann's, beside those of feeds.
+    """
+
+    def __init__(self, loss: float = 0.0, shared: tuple[bytes, ...] = (SHA256, BLOBS)) -> None:
         links = [("ann", "g1"), ("g1", "g2"), ("g2", "ben")]
         spec = TopologySpec(
             links=tuple({"a": a, "b": b, "delay_ms": 5.0, "loss_percent": loss} for a, b in links)
@@ -96,7 +103,7 @@ class World:
                     host.forwarder.fib.add(log_name(self.identities[author].ref), there)
                 if name == "g2":
                     host.attach(self.asker)
-                for prefix in (SHA256, BLOBS):
+                for prefix in shared if name == "g2" else (SHA256, BLOBS):
                     host.forwarder.fib.add(prefix, links_of["g1"] if name == "g2" else face)
                 faces = {
                     links_of[end.peer]: LinkPort(end) for end in self.topology.link_ends if end.node == name
@@ -115,6 +122,7 @@ class World:
             PeerOptions(),
             Random(name),
             blobs=Blobs(self.blobs[name]),
+            loose=Loose(self.feeds[name]),
         )
 
     def _host(self, name: str) -> tuple[Host, dict[str, int]]:
@@ -130,7 +138,23 @@ class World:
             return LliSubscription(feed, rng=rng, credit=16, lifetime_ms=60_000, after=after)
 
         graph = Graph(self.identities[name].ref)
-        return Gateway(peer, peer, self.feeds[name], blobs, graph, subscribe, lambda feed: None, rng, settle)
+        return Gateway(
+            peer,
+            peer,
+            self.feeds[name],
+            blobs,
+            graph,
+            subscribe,
+            lambda feed: None,
+            rng,
+            settle,
+            lambda id_: self._naming(name, id_),
+        )
+
+    def _naming(self, name: str, id_: str) -> str | None:
+        """The author of the first message at a node that links to a message."""
+        log = (stored.message for stored in read_log(self.feeds[name], 0))
+        return next((m.author for m in log if id_ in (link.dest for link in links_of(m.content))), None)
 
     def want_blob(self, name: str, blob: str) -> None:
         """Let a peer fetch a blob as soon as anybody has it."""
@@ -138,6 +162,14 @@ class World:
         assert peer.services.blobs is not None
         peer.services.blobs.want(blob)
         self.change(peer.connections.update)
+
+    def want_message(self, name: str, id_: str) -> Message | None:
+        """Let a peer look for a message; return it if it is here."""
+        loose = self.peers[name].services.loose
+        assert loose is not None
+        message = loose.want(id_)
+        self.change(self.peers[name].connections.update)
+        return message
 
     def change(self, act: Callable[[int], Any]) -> None:
         """Have something done now."""
@@ -275,6 +307,127 @@ def test_a_message_is_served_by_its_hash() -> None:
     world.run(1)
     (content,) = world.asker.got
     assert message.encoded in content
+
+
+@pytest.mark.parametrize("loss", [0.0, 5.0])
+def test_a_message_that_another_one_names_crosses_and_its_feed_does_not(loss: float) -> None:
+    """Ben follows nobody. He has Ann's answer, which names the question."""
+    world = World(loss)
+    question = world.write("ann", text="question")
+    answer = world.write("ann", text="answer", root=question.id, branch=question.id)
+    world.run(5)
+    for store in (world.feeds["ben"], world.feeds["g2"]):
+        store.add_out_of_order(answer, 1.0)
+    world.gateways["g2"].application._naming = {question.id: answer.author}.get
+    asked = world.gateways["g2"].application._messages
+    assert world.want_message("ben", question.id) is None
+    world.run(20)
+    assert world.want_message("ben", question.id) == question
+    assert len(asked) == 0
+    for name in ("ben", "g2"):
+        assert world.tip(name, "ann") == 0
+        assert world.peers[name].services.loose.wanted == {}  # type: ignore[union-attr]
+    assert world.gateways["g2"].counters.total() == 0
+    assert world.gateways["g2"].application.next_deadline() is None, "nothing is looked for any more"
+
+
+def strangers() -> list[Message]:
+    """The first messages of two who are at home nowhere."""
+    return [
+        Message.create(Identity.from_seed(bytes([number]) * 32), None, {"type": "post"}, 1.0)
+        for number in range(2)
+    ]
+
+
+def test_an_interest_for_a_hash_goes_where_an_author_is_at_home_who_names_it() -> None:
+    """There is no route for hashes. Ann's post, which Ben gets, names a message of a stranger."""
+    world = World(shared=())
+    named, other = strangers()
+    for message in (named, other):
+        world.feeds["ann"].add_out_of_order(message, 1.0)
+    world.write("ann", text="answer", root=named.id)
+    world.change(lambda now: world.peers["ben"].want(world.identities["ann"].ref, now))
+    world.run(5)
+    assert world.tip("ben", "ann") == 1
+    for message in (named, other):
+        world.want_message("ben", message.id)
+    world.run(20)
+    assert world.want_message("ben", named.id) == named
+    assert world.want_message("ben", other.id) is None
+
+
+@pytest.mark.parametrize("what", ["another", "altered", "no message", "nothing"])
+def test_other_data_under_a_hash_are_refused_and_asked_for_past_caches(what: str) -> None:
+    world = World(shared=())
+    world.run(1)
+    wanted, another = strangers()
+    text = {
+        "another": another.encoded,
+        "altered": wanted.encoded.replace(b'"post"', b'"pest"'),
+        "no message": b"{}",
+        "nothing": b"",
+    }[what]
+    false = make_data(hash_name(wanted.id), ssb_content(text) if text else b"")
+    side = world.gateways["g2"].application
+    world.want_message("ben", wanted.id)
+    world.run(0.1)
+    world.change(lambda now: side.receive(false, now))
+    assert world.feeds["g2"].get(wanted.id) is world.feeds["g2"].get(another.id) is None
+    fetch = side._messages._fetches[wanted.id]
+    world.change(lambda now: side._messages.wake(now + 10 * SECOND))
+    assert fetch._fetcher._unsound == {1}
+    world.run(40)
+    assert world.gateways["g2"].counters == {"message: other Data come in its place": 1}
+    world.change(lambda now: side.receive(hash_packet(wanted), now))
+    assert world.feeds["g2"].get(wanted.id) is None, "it is not waited for now"
+
+
+def test_a_gateway_asks_its_peers_for_a_message_that_others_want() -> None:
+    """Neither gateway has it, and nothing names it: the route to all hashes leads to the other gateway."""
+    world = World()
+    message = Message.create(Identity.from_seed(bytes(32)), None, {"type": "post", "text": "x"}, 1.0)
+    world.feeds["ann"].add_out_of_order(message, 1.0)
+    world.run(1)
+    assert world.want_message("ben", message.id) is None
+    world.run(10)
+    assert world.want_message("ben", message.id) == message
+    assert world.feeds["g1"].get(message.id) == message
+
+
+def test_a_message_that_nobody_has_is_looked_for_again_later_and_not_for_ever_here() -> None:
+    world = World()
+    message = Message.create(Identity.from_seed(bytes(32)), None, {"type": "post", "text": "x"}, 1.0)
+    world.run(1)
+    world.want_message("ben", message.id)
+    world.run(20)
+    loose = world.peers["g1"].services.loose
+    assert loose is not None
+    assert loose.wanted == {message.id: -2}, "peers at home there are asked"
+    world.run(40)
+    assert world.gateways["g2"].counters == {"message: nobody answers": 1}
+    assert world.gateways["g1"].application.next_deadline() is None, "nothing is looked for any more"
+    assert loose.wanted == {}
+    world.run(25)
+    world.feeds["ann"].add_out_of_order(message, 1.0)
+    world.run(60)
+    assert world.want_message("ben", message.id) == message
+    assert world.gateways["g2"].application.next_deadline() is None
+
+
+def test_what_is_not_wanted_any_more_is_not_fetched() -> None:
+    world = World()
+    world.run(1)
+    ids = [message_ref(bytes([number]) * 32) for number in range(250)]
+    for id_ in ids:
+        world.want_message("ben", id_)
+    world.run(2)
+    side = world.gateways["g2"].application
+    for name in ("ben", "g2"):
+        loose = world.peers[name].services.loose
+        assert loose is not None
+        assert [*loose.wanted] == ids[-100:], "the oldest give way"
+    assert {*ids[-100:]} <= {*side._messages}
+    assert len(side._messages) <= 216
 
 
 def test_there_is_a_bound_to_what_peers_may_want(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,8 @@ another; one in ten is a like; most others follow or block somebody, some give a
 or to a game of chess; one in a hundred is private, in the format of groups, and for others. The account
 follows fifty of the feeds. Each command then runs in a process of its own; times are wall-clock, the median
 of several. The first status is separate: it creates the views of the messages (`ssb.daemon.views`), as after
-their loss. `view threads` reads all posts each time, `group list` all private messages. A peer counts as
+their loss; so do the first links with their index (`ssb.daemon.backlinks`). `view threads` reads all posts
+each time, `group list` all private messages. The thread is that with the most answers. A peer counts as
 started when it reports that it is ready.
 
 Slowness is no failure: a figure on the wrong side of its bar is shown as missed.
@@ -17,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
@@ -32,6 +34,7 @@ from ssb.groups.envelope import DIRECT, Key, box, context_of
 from ssb.keys import Identity
 from ssb.message import Message
 from ssb.store.admission import Changes
+from ssb.store.feeds import read_log
 from ssb.store.sqlite import SqliteFeeds
 from testbed.bench.figures import Row, figure
 from testbed.bench.peers.store import BATCH, RUN
@@ -150,6 +153,8 @@ def measure(directory: Path, feeds: list[str], repeats: int) -> Iterator[Row]:
     yield figure("status, the first time", _seconds(directory, "status"), "s")
     yield figure("view threads", _seconds(directory, "view", "threads"), "s")
     yield figure("group list", _seconds(directory, "group", "list"), "s")
+    root = _busiest_root(directory)
+    yield figure("links, the first time", _seconds(directory, "links", root), "s")
     commands = {
         "status": ["status"],
         "follow": ["follow", feeds[1]],
@@ -157,6 +162,8 @@ def measure(directory: Path, feeds: list[str], repeats: int) -> Iterator[Row]:
         "log": ["log"],
         "log of a feed": ["log", feeds[0]],
         "log of a type": ["log", "--type", CONTACT],
+        "links": ["links", root],
+        "thread": ["get", root, "--thread"],
     }
     for name, words in commands.items():
         times = [_seconds(directory, *words) for _ in range(repeats)]
@@ -177,6 +184,15 @@ def measure(directory: Path, feeds: list[str], repeats: int) -> Iterator[Row]:
     finally:
         peer.send_signal(signal.SIGINT)
         peer.wait()
+
+
+def _busiest_root(directory: Path) -> str:
+    """Return the message that most posts answer."""
+    with SqliteFeeds(directory / "feeds.sqlite", read_only=True) as store:
+        contents = (stored.message.content for stored in read_log(store, 0, {"post"}))
+        roots = Counter(content.get("root") for content in contents if isinstance(content, dict))
+    del roots[None]
+    return str(roots.most_common(1)[0][0])
 
 
 def _seconds(directory: Path, *words: str) -> float:

@@ -43,6 +43,7 @@ class Settings:
         "delete": "testbed.cli.nodes.ssb_end:delete",
         "device": "testbed.cli.nodes.ssb_device:device",
         "get": "testbed.cli.nodes.ssb_view:get",
+        "links": "testbed.cli.nodes.ssb_view:links",
         "log": "testbed.cli.nodes.ssb_view:log",
         "group": "testbed.cli.nodes.ssb_group:group",
         "view": "testbed.cli.nodes.ssb_view:view",

@@ -1,7 +1,10 @@
-"""`feednet ssb log` and `get`, messages as they are; and `view`, what applications make of messages."""
+"""`feednet ssb log` and `get`, messages as they are, alone or in their thread; `links`, the messages that
+link to something; and `view`, what applications make of messages.
+"""
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
@@ -10,9 +13,12 @@ import click
 from ssb.applications.causality import CausalOrder
 from ssb.applications.chess import TYPES, Games
 from ssb.applications.gatherings import Gatherings
-from ssb.applications.tangles import Tangle, Threads
+from ssb.applications.tangles import Completion, Tangle, Threads
 from ssb.applications.votes import Votes
+from ssb.daemon.commands import CommandError
+from ssb.keys import InvalidRef, parse_message
 from ssb.message import Message
+from ssb.tiny.daemon.texts import printable
 from ssb.uri import plain
 from testbed.cli.nodes.ssb import Settings, awaited, commands_of
 from testbed.cli.nodes.ssb_lines import (
@@ -24,20 +30,26 @@ from testbed.cli.nodes.ssb_lines import (
     when,
 )
 from testbed.cli.options import Number
-from testbed.errors import UserError
+from testbed.errors import UserError, as_user_error
 
 Rows = list[dict[str, Any]]
 Name = Callable[[str], str]
+Complete = Callable[[Sequence[Tangle]], None]
 
 _LONGEST = 60
+_MOST_NAMED = 3
+_PAUSE_S = 0.25
 _TO_THE_MINUTE = "%Y-%m-%d %H:%M"
 
 
 class _View(NamedTuple):
-    """A view: the types of its messages, its rows, and the line of a row for people, given a feed's label."""
+    """A view: the types of its messages, its rows, and the line of a row for people, given a feed's label.
+
+    Rows are made of messages, and of a function that completes tangles.
+    """
 
     types: tuple[str, ...]
-    rows: Callable[[Iterator[Message]], Rows]
+    rows: Callable[[Iterator[Message], Complete], Rows]
     line: Callable[[dict[str, Any], Name], str]
 
 
@@ -133,47 +145,110 @@ def _is_of(value: dict[str, Any], author: str | None, kind: str | None) -> bool:
 @click.command()
 @click.argument("message")
 @click.option("--wait", "patience", type=Number(0, 3600), default=10.0, show_default=True, help="Seconds.")
-@click.option("--thread", is_flag=True, help="Also the posts that are here, and answer it.")
+@click.option("--thread", is_flag=True, help="Also the posts that answer it.")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 @click.pass_obj
 def get(settings: Settings, message: str, patience: float, thread: bool, as_json: bool) -> None:
     """Show a message by its id (%...=.sha256), wherever its feed is.
 
     If it is not here, the running peer asks those that it is connected with, and these ask others, three hops
-    far. The message is what its author has signed. Its place in the author's feed is not checked.
+    far. The message is what its author has signed. Its place in the author's feed is not checked. With
+    --thread the peer also asks for posts that others of the thread name, up to a hundred.
     """
+    message = plain(message)
     with commands_of(settings) as commands:
-        missing = f"{message}: no peer has sent it; the running peer goes on to ask"
-        value = awaited(commands, ["get"], [message], patience, missing)
-        values = _answered(commands, message, value) if thread else [value]
+        if thread:
+            values = _thread(commands, message, patience)
+        else:
+            missing = f"{message}: no peer has sent it; the running peer goes on to ask"
+            values = [awaited(commands, ["get"], [message], patience, missing)]
     for each in values:
         click.echo(json.dumps(each, ensure_ascii=False) if as_json else message_line(each, None, None))
 
 
-def _answered(commands: Any, root: str, first: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return a message and the posts here that answer it, in causal order."""
+def _thread(commands: Any, root: str, patience: float) -> list[dict[str, Any]]:
+    """Return a message and the posts that answer it, in causal order; say which are missing."""
+    with as_user_error(InvalidRef):
+        parse_message(root)
     tangle = Tangle(root)
-    tangle.add(Message.from_value(first))
-    for entry in commands.stream(["createLogStream"], [{"type": "post"}]):
-        if entry["value"]["content"].get("root") == root:
+    for entry in commands.stream(["links"], [{"dest": root, "rel": "root", "values": True}]):
+        if entry["value"]["content"].get("type") == "post":
             tangle.add(Message.from_value(entry["value"]))
+    _complete(commands, [tangle], patience)
+    if not tangle.order:
+        raise UserError(f"{root}: neither it nor an answer is here")
     return [json.loads(message.text) for message in tangle.order]
+
+
+def _complete(commands: Any, tangles: Sequence[Tangle], patience: float) -> None:
+    """Fetch the messages that tangles lack, and say which nobody has sent."""
+    unasked = ""
+
+    def fetched(id_: str) -> Message | None:
+        nonlocal unasked
+        try:
+            value = commands.answer(["get"], [id_ if patience else {"id": id_, "ooo": False}])
+        except CommandError as error:
+            unasked = str(error)
+            return None
+        return None if value is None else Message.from_value(value)
+
+    completion = Completion(tangles, fetched)
+    ends = time.monotonic() + patience
+    while (missing := completion.proceed()) and not unasked and time.monotonic() < ends:
+        time.sleep(_PAUSE_S)
+    if missing and patience:
+        more = f" and {len(missing) - _MOST_NAMED} more" if len(missing) > _MOST_NAMED else ""
+        why = unasked or f"no peer has sent them in {patience:g} s; the running peer goes on to ask"
+        click.echo(f"missing: {', '.join(missing[:_MOST_NAMED])}{more}: {why}", err=True)
+
+
+@click.command()
+@click.argument("reference")
+@click.option("--rel", help="Only links of this relation: root, branch, vote, mentions, contact, about, ...")
+@limit_option
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.pass_obj
+def links(settings: Settings, reference: str, rel: str | None, limit: int, as_json: bool) -> None:
+    """Show the messages here that link to a message, a feed or a blob, and by which relation.
+
+    Private messages have no links.
+    """
+    asked = {"dest": plain(reference), "rel": rel, "values": True}
+    with commands_of(settings) as commands:
+        found = list(commands.stream(["links"], [asked]))
+    newest = sorted(found, key=lambda each: each["value"]["timestamp"])[-limit:]
+    for each in newest:
+        line = f"{printable(each['rel']):<10} {message_line(each['value'], None, None)}"
+        click.echo(json.dumps(each, ensure_ascii=False) if as_json else line)
 
 
 @click.command()
 @click.argument("what", type=click.Choice(("threads", "likes", "gatherings", "chess")))
+@click.option(
+    "--wait",
+    "patience",
+    type=Number(0, 3600),
+    default=0.0,
+    show_default=True,
+    help="Seconds to ask other peers for posts that threads name and that are not here.",
+)
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 @click.pass_obj
-def view(settings: Settings, what: str, as_json: bool) -> None:
+def view(settings: Settings, what: str, patience: float, as_json: bool) -> None:
     """Show threads of posts, liked messages, gatherings or games of chess.
 
     Each is computed anew from the messages here, in whatever order they came: peers with the same messages
-    see the same.
+    see the same. With --wait the running peer asks others for posts of threads, up to a hundred, those of the
+    newest threads first.
     """
+    if patience and what != "threads":
+        raise click.UsageError("--wait is for threads")
     shown = _VIEWS[what]
     names: dict[str, str | None] = {}
     with commands_of(settings) as commands:
-        rows = shown.rows(_messages(commands, shown.types, names))
+        messages = _messages(commands, shown.types, names)
+        rows = shown.rows(messages, lambda tangles: _complete(commands, tangles, patience))
     for row in rows:
         line = shown.line(row, lambda feed: label(feed, names))
         click.echo(json.dumps(row, ensure_ascii=False) if as_json else line)
@@ -188,9 +263,11 @@ def _messages(commands: Any, types: tuple[str, ...], names: dict[str, str | None
             yield message
 
 
-def _threads(messages: Iterator[Message]) -> Rows:
+def _threads(messages: Iterator[Message], complete: Complete) -> Rows:
     rows = []
-    for root, tangle in _reduced(Threads(), messages).tangles.items():
+    tangles = _reduced(Threads(), messages).tangles
+    complete(sorted(tangles.values(), key=lambda each: -max(one.timestamp for one in each.order)))
+    for root, tangle in tangles.items():
         first = tangle.order[0]
         text = first.content.get("text") if first.id == root and isinstance(first.content, dict) else None
         text = text if isinstance(text, str) else None
@@ -204,11 +281,11 @@ def _thread_line(row: dict[str, Any], name: Name) -> str:
     return f"{row['posts']:>4} posts, the last {when(row['last'], _TO_THE_MINUTE)}  {row['root']}  {text}"
 
 
-def _likes(messages: Iterator[Message]) -> Rows:
+def _likes(messages: Iterator[Message], complete: Complete) -> Rows:
     return [{"message": id_, "likes": count} for id_, count in _reduced(Votes(), messages).liked()]
 
 
-def _gatherings(messages: Iterator[Message]) -> Rows:
+def _gatherings(messages: Iterator[Message], complete: Complete) -> Rows:
     state = _reduced(Gatherings(), messages)
     found = [asdict(each) for id_ in state.gatherings() if (each := state.get(id_)) is not None]
     return [row | {"attendees": sorted(row["attendees"])} for row in found]
@@ -221,7 +298,7 @@ def _gathering_line(row: dict[str, Any], name: Name) -> str:
     return f"{row['title'] or '(no title)'}{start}{place}, host {name(row['host'])}, {who}  {row['id']}"
 
 
-def _chess(messages: Iterator[Message]) -> Rows:
+def _chess(messages: Iterator[Message], complete: Complete) -> Rows:
     return [asdict(game) for game in _reduced(Games(), messages).games()]
 
 

@@ -5,9 +5,11 @@ handshakes, boxes and calls over emulated TCP, and checks after every event that
 
 - a store holds only what authors have written, each feed without a gap, and of a forked feed one branch,
 - stored messages are announced once, in order,
+- messages out of order are those that a peer has looked for by their ids,
 - nobody holds unwanted feeds, nor receives feeds from whose authors they are blocked,
 - connections and the state of feeds are bounded,
 
 and in the end that every follower connected with an author through honest peers has the whole feed, byte for
-byte, soon after the last fault; that a fork is proved where branches met; and that then all fall silent.
+byte, soon after the last fault; that a message looked for by its id has come if an honest peer three hops far
+has it; that a fork is proved where branches met; and that then all fall silent.
 """

@@ -1,5 +1,6 @@
 """The peers of a swarm as programs: observed honest ones, and hostile ones."""
 
+from collections import Counter
 from collections.abc import Sequence
 from itertools import count
 from random import Random
@@ -18,10 +19,11 @@ from base.endpoint import (
 )
 from base.passive import PassiveEndpoint
 from base.units import SECOND
-from ssb.canonical import Value, parse, stringify
+from ssb.canonical import Value, object_in, parse, stringify
 from ssb.message import ForkedFeed, InvalidMessage, Message
 from ssb.peer.peer import Peer
 from ssb.peer.program import PeerWrapper
+from ssb.replication.loose import Loose
 from ssb.store.feeds import Appended, Stored
 from ssb.store.memory import MemoryFeeds
 from testbed.verify.swarms.story import Hostility
@@ -174,6 +176,48 @@ class OldFeeds(MemoryFeeds):
             stored, held = stored + one.stored, held + one.held
             refused |= one.refused
         return Appended(stored, held, refused)
+
+
+class CountedLoose(Loose):
+    """Single messages of an honest peer.
+
+    Attributes:
+        heard: how often each connection's peer has spoken of each message.
+    """
+
+    def __init__(self, feeds: MemoryFeeds) -> None:
+        super().__init__(feeds)
+        self.heard: Counter[tuple[int, str]] = Counter()
+
+    def receive(self, number: int, body: bytes, received: float) -> None:
+        """See Loose."""
+        self.heard.update((number, id_) for id_ in object_in(body) or ())
+        super().receive(number, body, received)
+
+
+class FalseLoose(Loose):
+    """Answers wants with other messages, whether it has what is wanted or not."""
+
+    def __init__(self, feeds: MemoryFeeds, answers: Sequence[Message], random: Random) -> None:
+        super().__init__(feeds)
+        self._false = answers
+        self._random = random
+        self._asked: dict[int, list[str]] = {}
+
+    def receive(self, number: int, body: bytes, received: float) -> None:
+        """See Loose."""
+        self._asked.setdefault(number, []).extend(object_in(body) or {})
+        super().receive(number, body, received)
+
+    def has_output(self, number: int) -> bool:
+        """See Loose."""
+        return bool(self._asked.get(number)) or super().has_output(number)
+
+    def take_output(self, number: int, room: int) -> list[bytes]:
+        """See Loose."""
+        wants = [body for body in super().take_output(number, room) if b'"content"' not in body]
+        false = {id_: parse(self._random.choice(self._false).text) for id_ in self._asked.pop(number, ())}
+        return wants + [stringify({id_: value}, indent=0).encode() for id_, value in false.items()]
 
 
 class FalseFeeds(MemoryFeeds):

@@ -27,7 +27,8 @@ class Swarm(Story):
     """A story.
 
     A step is "write" (a peer, a feed), "follow" and "leave" (a peer, a feed), "block" (a feed, a peer), "cut"
-    and "heal" (the two ends of a link), "restart" and "forget" (a peer; it loses others' positions).
+    and "heal" (the two ends of a link), "restart" and "forget" (a peer; it loses others' positions), "want"
+    (a peer that looks for a message by its id, the feed, the number).
 
     Attributes:
         seed: of the links and of the peers' draws.
@@ -114,6 +115,8 @@ def make_swarm(seed: int) -> Swarm:
     steps = _steps(rng, peers, honest, links, feeds)
     encrypts = rng.random() < 0.7
     ends, old = _ends(Random(f"swarms {seed} ends"), honest, feeds)
+    steps += _wants(Random(f"swarms {seed} wants"), honest, feeds, ends, steps[-1].at)
+    steps = tuple(sorted(steps, key=lambda step: step.at))
     return Swarm(seed, steps, encrypts, peers, links, calls, feeds, follows, hostile, ends, old)
 
 
@@ -129,6 +132,25 @@ def _ends(
             ends[feed] = (rng.randint(1, _LONGEST // 2), *successor)
     old = frozenset(peer for peer in honest if ends and rng.random() < 0.25)
     return ends, old
+
+
+def _wants(
+    rng: Random,
+    honest: list[str],
+    feeds: dict[int, tuple[str, ...]],
+    ends: dict[int, tuple[int, ...]],
+    last: int,
+) -> tuple[Step, ...]:
+    """In some stories, draw wants of single messages of feeds that are not forked."""
+    whole = [feed for feed, writers in feeds.items() if len(writers) == 1]
+    if not honest or not whole or rng.random() < 0.7:
+        return ()
+    steps = []
+    for _ in range(rng.randint(1, 6)):
+        feed = rng.choice(whole)
+        number = rng.randint(1, ends[feed][0] if feed in ends else _LONGEST // 2)
+        steps.append(Step(rng.randint(0, last), "want", (rng.choice(honest), feed, number)))
+    return tuple(steps)
 
 
 def _links(rng: Random, peers: tuple[str, ...]) -> tuple[Link, ...]:

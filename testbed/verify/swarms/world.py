@@ -14,6 +14,7 @@ from ssb.message import Message, proves_fork
 from ssb.peer.options import PORT, PeerOptions
 from ssb.peer.peer import Peer
 from ssb.peer.scheduler import SchedulerOptions
+from ssb.replication.loose import Loose
 from ssb.replication.session import Session
 from ssb.store.clocks import MemoryClocks
 from ssb.store.memory import MemoryFeeds
@@ -24,13 +25,25 @@ from testbed.verify.kit.outcome import OutcomeOptions, Violation
 from testbed.verify.kit.shrink import emulated
 from testbed.verify.kit.story import Step
 from testbed.verify.kit.world import World, reached
-from testbed.verify.swarms.members import Babbler, Deaf, FalseFeeds, Liar, Member, OldFeeds, Replayer
+from testbed.verify.swarms.members import (
+    Babbler,
+    CountedLoose,
+    Deaf,
+    FalseFeeds,
+    FalseLoose,
+    Liar,
+    Member,
+    OldFeeds,
+    Replayer,
+)
 from testbed.verify.swarms.story import Swarm, make_swarm, messages
 from topologies.emulator.network import EmulatedNetwork
 
 CATCH_UP_NS = 600 * SECOND
 """Emulated TCP waits for up to a minute after several losses, and a peer calls again after a pause."""
 _QUIET = 20 * SECOND
+_MOST_HEARD = 10
+"""A want is told again when it has come nearer, twice at most, or begins anew. The rest are answers."""
 _CONNECTIONS = 12
 _HANDSHAKES = 4
 _OPTIONS = PeerOptions(
@@ -62,6 +75,8 @@ class _World(World[Swarm]):
         self._written: dict[tuple[str, int], int] = defaultdict(int)
         self._blocked: dict[tuple[str, str], int] = {}
         self._members: dict[str, Any] = {}
+        self._has_wants = any(step.do == "want" for step in swarm.steps)
+        self._sought: dict[str, dict[str, tuple[int, int]]] = {peer: {} for peer in swarm.peers}
         self._texts = {
             self._key(feed): [
                 [message.text for message in self._messages(feed, branch)] for branch in range(len(writers))
@@ -112,6 +127,7 @@ class _World(World[Swarm]):
             sorted(self._wanted[name]),
             _OPTIONS._replace(encrypts=swarm.encrypts),
             random,
+            loose=self._loose(name, random) if self._has_wants else None,
         )
         for (author, blocked), _ in self._blocked.items():
             peer.replication.hide(author, self._identity(blocked).ref, now)
@@ -122,6 +138,16 @@ class _World(World[Swarm]):
         if kind is None:
             return _Watched(peer, lambda time: self._check_peer(name, time))
         return {"takes nothing": Deaf, "replays": Replayer, "lies": Liar}.get(kind, Member)(peer)
+
+    def _loose(self, name: str, random: Random) -> Loose:
+        """Return a peer's single messages; its user repeats the wants of before a restart."""
+        store = self._stores[name]
+        if self.story.hostile.get(name) in ("forges", "lies"):
+            return FalseLoose(store, [m for feed in self.story.feeds for m in self._messages(feed)], random)
+        loose = CountedLoose(store)
+        for id_ in self._sought[name]:
+            loose.want(id_)
+        return loose
 
     # Steps
 
@@ -135,8 +161,19 @@ class _World(World[Swarm]):
                 self._clocks[name].clear()
             self._members[name] = self._member(name, self.now)
             self.network.replace(name, [Program(self._members[name], {1: StreamPort(PORT)})])
+        elif step.do == "want":
+            self._want_message(*step.what)
         else:
             self._do_with_feed(step, self.now)
+
+    def _want_message(self, name: str, feed: int, number: int) -> None:
+        id_ = self._messages(feed)[number - 1].id
+        self._sought[name][id_] = feed, number
+        peer = self._members[name].peer
+        peer.services.loose.want(id_)
+        peer.connections.update(self.now)
+        self._members[name].watch(self.now)
+        self.network.settle(name)
 
     def _do_with_feed(self, step: Step, now: int) -> None:
         if step.do == "block":
@@ -195,6 +232,7 @@ class _World(World[Swarm]):
                 )
             self._go_on(name, message, now)
         self._check_ended(name)
+        self._check_loose(name)
         connections = len(member.peer.connections)
         if connections > _CONNECTIONS + _HANDSHAKES:
             raise Violation("bounded", name, f"has {connections} connections")
@@ -228,10 +266,44 @@ class _World(World[Swarm]):
             if tip == last and asked:
                 raise Violation("ended", name, f"asks for more of {key[:5]} on connections {asked}")
 
+    def _check_loose(self, name: str) -> None:
+        """Check the messages out of order: they are whose ids somebody has looked for."""
+        loose = self._members[name].peer.services.loose
+        sought = {id_ for ids in self._sought.values() for id_ in ids}
+        if loose is not None and not loose.wanted.keys() <= sought:
+            raise Violation("wanted", name, "looks for a message that nobody has asked for")
+        if loose is not None and max(loose.heard.values(), default=0) > _MOST_HEARD:
+            raise Violation("bounded", name, f"hears of a message more than {_MOST_HEARD} times")
+        for message in self._stores[name].out_of_order:
+            if message.id not in sought:
+                raise Violation(
+                    "wanted", name, f"keeps {message.author[:5]} {message.sequence}, which is not it"
+                )
+
+    def _unfetched(self) -> Violation | None:
+        """Return a peer without a message that it looks for, and that an honest peer has, three hops far."""
+        for name, sought in self._sought.items():
+            for id_, (feed, number) in sought.items():
+                key, store = self._key(feed), self._stores[name]
+                near = self._near(name, key) if store.get(id_) is None else ()
+                if any(self._stores[each].get(id_) is not None for each in near):
+                    return Violation("fetched", name, f"lacks {key[:5]} {number}, which others have")
+        return None
+
+    def _near(self, name: str, key: str) -> set[str]:
+        """Return the honest peers within three calls of one; the author of `key` blocks none on the way."""
+        near = {name} - {blocked for feed, blocked in self._blocked if feed == key}
+        for _ in range(3):
+            beside = {end for pair in self.story.calls if not near.isdisjoint(pair) for end in pair}
+            near |= {end for end in beside if end in self.story.honest and (key, end) not in self._blocked}
+        return near
+
     def _check_stores(self) -> None:
         """Check every honest peer's store, message by message."""
         for name in self.story.honest:
             store = self._stores[name]
+            if store.out_of_order:
+                self.coverage["out of order"] += len(store.out_of_order)
             for key, tip in store.tips().items():
                 held = [stored.text.decode() for stored in store.after(key, 0, 1000)]
                 if len(held) != tip or not any(branch[:tip] == held for branch in self._texts[key]):
@@ -298,7 +370,7 @@ class _World(World[Swarm]):
             held = self._stores[name].tips().get(key, 0)
             if held < tip if name in self.story.old else held != tip:
                 return Violation("delivery", name, f"has {held} of {tip} of {key[:5]}")
-        return None
+        return self._unfetched()
 
     def _check_silence(self) -> None:
         """Check that complete peers fall silent, if none of them is hostile."""
