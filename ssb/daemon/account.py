@@ -297,25 +297,18 @@ class Account:
 
         Those of a forked feed are left out from the fork on.
         """
+        forks = self.feeds.forks()
         if limit is not None:
             parts = [self.feeds.newest(limit, feed, kind) for feed in (feeds or (None,))]
             found = sorted(chain.from_iterable(parts), key=attrgetter("position"))[-limit:]
-            yield from (stored for stored in found if not self._is_ignored(stored))
+            yield from (stored for stored in found if not _is_ignored(stored, forks))
             return
         for stored in read_log(self.feeds, 0, None if kind is None else {kind}):
             is_of = feeds is None or any(
                 sound.named(stored.text) == (feed, stored.sequence) for feed in feeds
             )
-            if is_of and not self._is_ignored(stored):
+            if is_of and not _is_ignored(stored, forks):
                 yield stored
-
-    def _is_ignored(self, stored: Stored) -> bool:
-        forks = self.feeds.forks()
-        if not forks:
-            return False
-        named = sound.named(stored.text)
-        proof = None if named is None else forks.get(named[0])
-        return proof is not None and stored.sequence >= ignored_from(proof)
 
     def known_peers(self) -> list[PeerAddress]:
         """Return the peers with known addresses; invalid ones are skipped."""
@@ -370,3 +363,10 @@ class Account:
 
     def _write_json(self, name: str, value: Value) -> None:
         write_private(self.path / name, f"{stringify(value)}\n".encode())
+
+
+def _is_ignored(stored: Stored, forks: Mapping[str, tuple[Message, Message]]) -> bool:
+    """Return whether a message comes from a fork of its feed on."""
+    named = sound.named(stored.text) if forks else None
+    proof = None if named is None else forks.get(named[0])
+    return proof is not None and stored.sequence >= ignored_from(proof)

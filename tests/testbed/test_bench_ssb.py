@@ -32,8 +32,8 @@ def test_commands_are_timed(tmp_path, monkeypatch):
     ran = []
     monkeypatch.setattr(ssb_commands, "_seconds", lambda directory, *words: ran.append(words) or 0.5)
     figures = list(ssb_commands.measure(tmp_path / "account", feeds, 1))
-    assert [row.met() for row in figures][:9] == [None] * 3 + [True] * 6
-    assert len(figures) == 3 + 6 + 1 + 6
+    assert [row.met() for row in figures][:12] == [None] * 4 + [True] * 8
+    assert len(figures) == 4 + 8 + 1 + 8
     assert ran.count(("status",)) == 3
 
 
