@@ -29,6 +29,11 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     return "\n".join(_plain(line) if line.startswith("|") else line for line in text.split("\n"))
 
 
+def on_post_page(output: str, **_: Any) -> str:
+    """Name the search for screen readers; the theme gives its dialog no name."""
+    return output.replace('role="dialog"', 'role="dialog" aria-label="Search"')
+
+
 def _plain(row: str) -> str:
     """Return a row of a table whose `[First] [Evidence]` is no link, as on GitHub."""
     parts = row.split("`")

@@ -169,3 +169,13 @@ def test_a_terminal_is_no_notebook(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "IPython", "--no-banner", "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
     assert done.stdout.strip() == "False"
+
+
+def test_a_mistake_is_one_line(kernel: Kernel) -> None:
+    with pytest.raises(AssertionError) as failed:
+        kernel.run("from feednet.labs import check\ncheck('lost', {'lli': 80})")
+    (told,) = failed.value.args[0]
+    assert told["type"] == "error"
+    assert told["traceback"] == [
+        "feednet: lab lost has no question 'lli'; it has who, lli_ms, selective_ms, poll_ms"
+    ]
