@@ -25,7 +25,7 @@ class UserError(Exception):
     """A user-fixable error; the message gives what, where and the remedy, in one line."""
 
     def _render_traceback_(self) -> list[str]:
-        """Return the lines that a notebook shows for the error: IPython asks exceptions for them by this name.
+        """Return the lines that a notebook shows for the error; IPython asks exceptions for them.
 
         Where feednet has noticed the mistake is of no use to its maker.
         """

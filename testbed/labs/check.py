@@ -48,7 +48,8 @@ class Verdicts(tuple[Verdict, ...]):
     def _repr_html_(self) -> str:
         rows = "".join(
             f"<tr><td>{'✓' if each.is_right else '·'}</td><td>{escape(each.question.name)}</td>"
-            f"<td>{escape(str(each.given))}</td><td>{escape(each.said)}</td></tr>"
+            f"<td>{'' if each.given is None else escape(str(each.given))}</td>"
+            f"<td>{escape(each.said)}</td></tr>"
             for each in self
         )
         return f"<table><tr><th></th><th>question</th><th>answer</th><th></th></tr>{rows}</table>"

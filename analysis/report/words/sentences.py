@@ -45,7 +45,7 @@ SENTENCES = {
     "measure.worst": " {highest: Highest}: {who: poll}, {value: 116}.",
     "measure.missing": " No value for {who: ssb}.",
     "left": "* Compared by deliveries only: {parts: pull and poll (fell behind)}.",
-    "left.part": "{who: pull and poll} ({why: fell behind})",
+    "left.part": "{who: pull and poll} {why: (fell behind)}",
     "interval": "{effect: 26 % more}; confidence interval {low: 12 %} to {high: 40 %}, {n: 10} seeds",
     "interval.seeds": "{effect: 20 times as much}; in {agree: 10} of {n: 10} seeds",
     # What went wrong.

@@ -119,9 +119,7 @@ def check(name: str, typed: tuple[str, ...], folder: Path | None, reveal: bool) 
         Path() if Path(ANSWERS).exists() or Path("lab.ipynb").exists() else Path("labs") / name
     )
     if not place.is_dir():
-        raise UserError(
-            f"{place}: there is no such folder: `feednet lab {name}` makes labs/{name}, or --folder"
-        )
+        raise UserError(f"{place}: there is no such folder; `feednet lab {name}` makes labs/{name}")
     answers = _read_answers(place / ANSWERS)
     for each in typed:
         question, equals, answer = each.partition("=")
