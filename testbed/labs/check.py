@@ -47,12 +47,10 @@ class Verdicts(tuple[Verdict, ...]):
 
     def _repr_html_(self) -> str:
         rows = "".join(
-            f"<tr><td>{'✓' if each.is_right else '·'}</td><td>{escape(each.question.name)}</td>"
-            f"<td>{'' if each.given is None else escape(str(each.given))}</td>"
-            f"<td>{escape(each.said)}</td></tr>"
+            _row("td", ("✓" if each.is_right else "·", each.question.name, each.given, each.said))
             for each in self
         )
-        return f"<table><tr><th></th><th>question</th><th>answer</th><th></th></tr>{rows}</table>"
+        return f"<table>{_row('th', ('', 'question', 'answer', ''))}{rows}</table>"
 
 
 def check(name: str, answers: Mapping[str, Any], folder: str | Path = ".") -> Verdicts:
@@ -88,6 +86,14 @@ def agrees(given: Any, right: Any, within: float) -> bool:
         return _truth(given) is right
     number = _number(given)
     return number is not None and bool(abs(number - right) <= abs(right) * within / 100 + 1e-9)
+
+
+def _row(kind: str, texts: tuple[Any, ...]) -> str:
+    """Return a row of a table; notebooks would align its words to the right."""
+    cells = (
+        f'<{kind} style="text-align: left">{"" if x is None else escape(str(x))}</{kind}>' for x in texts
+    )
+    return f"<tr>{''.join(cells)}</tr>"
 
 
 def _is_number(value: Any) -> bool:
