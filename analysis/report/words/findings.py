@@ -164,7 +164,7 @@ def left_out(samples: Samples) -> Markup:
     by_why: dict[str, list[str]] = {}
     for x, why in samples.whys.items():
         by_why.setdefault(why, []).append(x)
-    parts = [say("left.part", who=joined(those), why=name(f"({why})")) for why, those in by_why.items()]
+    parts = [say("left.part", who=joined(those), why=name(why)) for why, those in by_why.items()]
     return say("left", parts=joined(parts, "; ", "; ")) if parts else Markup()
 
 

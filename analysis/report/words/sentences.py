@@ -45,7 +45,7 @@ SENTENCES = {
     "measure.worst": " {highest: Highest}: {who: poll}, {value: 116}.",
     "measure.missing": " No value for {who: ssb}.",
     "left": "* Compared by deliveries only: {parts: pull and poll (fell behind)}.",
-    "left.part": "{who: pull and poll} {why: (fell behind)}",
+    "left.part": "{who: pull and poll} ({why: fell behind})",
     "interval": "{effect: 26 % more}; confidence interval {low: 12 %} to {high: 40 %}, {n: 10} seeds",
     "interval.seeds": "{effect: 20 times as much}; in {agree: 10} of {n: 10} seeds",
     # What went wrong.
@@ -169,8 +169,8 @@ def capital(text: Markup) -> Markup:
 
 
 def name(text: str) -> Markup:
-    """Return a name as markup: of a layering, a node, a metric."""
-    return Markup("<bdi>{}</bdi>").format(text)
+    """Return a name as markup: of a layering, a node, a metric. One of several words may go over two lines."""
+    return Markup('<bdi class="words">{}</bdi>' if " " in text else "<bdi>{}</bdi>").format(text)
 
 
 def figure(value: float, text: str, *of: object) -> Markup:
