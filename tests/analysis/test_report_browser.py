@@ -112,9 +112,10 @@ def test_every_plot_is_drawn(browser, page):
 TURNED = """
 const plots = page.plots.map(({ element }) => element);
 const heights = () => plots.map((element) => element.clientHeight);
-const overlaps = () => plots.filter((element) =>
-  element.querySelector(".main-svg").getBoundingClientRect().bottom > element.getBoundingClientRect().bottom + 1);
-const wide = (element) => element.querySelector(".main-svg").clientWidth;
+const drawing = (element) => element.querySelector(".main-svg");
+const bottom = (element) => element.getBoundingClientRect().bottom;
+const overlaps = () => plots.filter((element) => bottom(drawing(element)) > bottom(element) + 1);
+const wide = (element) => drawing(element).clientWidth;
 const before = [heights(), plots.map(wide)];
 document.body.style.width = "400px";
 window.dispatchEvent(new Event("resize"));

@@ -169,7 +169,7 @@ def capital(text: Markup) -> Markup:
 
 
 def name(text: str) -> Markup:
-    """Return a name as markup: of a layering, a node, a metric. One of several words may go over two lines."""
+    """Return a name as markup: of a layering, a node, a metric. Several words may go over two lines."""
     return Markup('<bdi class="words">{}</bdi>' if " " in text else "<bdi>{}</bdi>").format(text)
 
 
