@@ -65,11 +65,12 @@ def install_command(extra: str) -> str:
     """Return the command that installs an extra of feednet into this Python's environment.
 
     It lists the packages: feednet itself may have been installed from a path that pip cannot resolve by name.
+    So extras that the extra includes are left out; what lacks them names them itself.
     """
     wanted = []
     for requirement in metadata.requires("feednet") or ():
         what, _, marker = requirement.partition(";")
-        if re.search(rf"extra == ['\"]{re.escape(extra)}['\"]", marker):
+        if re.search(rf"extra == ['\"]{re.escape(extra)}['\"]", marker) and not what.startswith("feednet["):
             wanted.append(what.strip())
     if not any(metadata.distributions(name="pip")) and shutil.which("uv"):
         return shlex.join(["uv", "pip", "install", "--python", sys.executable, *wanted])

@@ -11,6 +11,8 @@ OUTSIDE = {"CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
 """Files of the repository outside docs/, and the pages that they are."""
 
 _LINK_OUT = re.compile(rf"\]\(\.\./({'|'.join(map(re.escape, OUTSIDE))})")
+_CODE_OF_A_CELL = re.compile(r"(?<=<code>)[^<]*(?=</code>(?:(?!<td).)*</td>)")
+_END_OF_A_PART = re.compile(r"([/_.,=])(?=[a-z])")
 
 
 def on_files(files: Any, config: Any) -> Any:
@@ -27,6 +29,16 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
         page.meta["hide"] = ["navigation"]
     text = _LINK_OUT.sub(lambda found: f"]({OUTSIDE[found[1]]}", markdown)
     return "\n".join(_plain(line) if line.startswith("|") else line for line in text.split("\n"))
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """Let code in tables break after a part of a path or a name, rather than inside a word."""
+    return _CODE_OF_A_CELL.sub(lambda found: _END_OF_A_PART.sub(r"\1<wbr>", found[0]), html)
+
+
+def on_post_page(output: str, **_: Any) -> str:
+    """Name the search for screen readers; the theme gives its dialog no name."""
+    return output.replace('role="dialog"', 'role="dialog" aria-label="Search"')
 
 
 def _plain(row: str) -> str:

@@ -24,6 +24,13 @@ def suggestion(name: str, names: Collection[str]) -> str:
 class UserError(Exception):
     """A user-fixable error; the message gives what, where and the remedy, in one line."""
 
+    def _render_traceback_(self) -> list[str]:
+        """Return the lines that a notebook shows for the error; IPython asks exceptions for them.
+
+        Where feednet has noticed the mistake is of no use to its maker.
+        """
+        return [f"feednet: {self}"]
+
 
 def exists_already(place: Path) -> UserError:
     """Return the error for what a command is to write and is there."""

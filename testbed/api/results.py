@@ -135,6 +135,7 @@ class Results:
         title, place = escape(self.manifest.title), escape(str(self.directory))
         if self._run.comparison.is_file():
             frame = self.comparison().set_index("title").rename_axis(None)
+            frame = frame.dropna(how="all", subset=[*self.manifest.layerings])  # of other layerings
             rest = " ".join(
                 f'<a href="{escape(path.as_posix())}">{name}</a>'
                 for name, path in (("report", self._run.report), ("player", self.directory / "player.html"))

@@ -17,12 +17,12 @@ _OF_OTHERS = {"setuptools", "protobuf"}
 
 
 def _known() -> list[tuple[str, str]]:
-    """Return (package, extra) for all extras but `dev`, which includes the others."""
+    """Return (package, extra) for all extras but `dev`; an extra that `lab` includes is not repeated."""
     try:
         found = [match.groups() for each in requires("feednet") or () if (match := _REQUIREMENT.match(each))]
     except PackageNotFoundError:  # run from its sources
         return []
-    return [(name.lower(), extra) for name, extra in found if extra != "dev"]
+    return [(name.lower(), extra) for name, extra in found if extra != "dev" and name != "feednet"]
 
 
 def packages_of(extra: str) -> list[str]:

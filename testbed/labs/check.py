@@ -27,6 +27,8 @@ class Verdict(NamedTuple):
             return "no answer yet"
         if _is_number(self.right) and _number(self.given) is None:
             return "not a number: write 80 or 131.5"
+        if isinstance(self.right, bool) and _truth(self.given) is None:
+            return "neither yes nor no"
         return "right" if self.is_right else f"not right. {self.question.hint}"
 
 
@@ -45,11 +47,10 @@ class Verdicts(tuple[Verdict, ...]):
 
     def _repr_html_(self) -> str:
         rows = "".join(
-            f"<tr><td>{'✓' if each.is_right else '·'}</td><td>{escape(each.question.name)}</td>"
-            f"<td>{escape(str(each.given))}</td><td>{escape(each.said)}</td></tr>"
+            _row("td", ("✓" if each.is_right else "·", each.question.name, each.given, each.said))
             for each in self
         )
-        return f"<table><tr><th></th><th>question</th><th>answer</th><th></th></tr>{rows}</table>"
+        return f"<table>{_row('th', ('', 'question', 'answer', ''))}{rows}</table>"
 
 
 def check(name: str, answers: Mapping[str, Any], folder: str | Path = ".") -> Verdicts:
@@ -76,18 +77,32 @@ def agrees(given: Any, right: Any, within: float) -> bool:
     if given is None or given == "":
         return False
     if isinstance(right, set | frozenset):
-        words = given.split(",") if isinstance(given, str) else given
+        several = isinstance(given, list | tuple | set | frozenset)
+        words = given if several else str(given).split(",")
         return {str(word).strip().casefold() for word in words} == {word.casefold() for word in right}
     if isinstance(right, str):
         return str(given).strip().casefold() == right.casefold()
     if isinstance(right, bool):
-        return _YES.get(str(given).strip().casefold()) is right
+        return _truth(given) is right
     number = _number(given)
     return number is not None and bool(abs(number - right) <= abs(right) * within / 100 + 1e-9)
 
 
+def _row(kind: str, texts: tuple[Any, ...]) -> str:
+    """Return a row of a table; notebooks would align its words to the right."""
+    cells = (
+        f'<{kind} style="text-align: left">{"" if x is None else escape(str(x))}</{kind}>' for x in texts
+    )
+    return f"<tr>{''.join(cells)}</tr>"
+
+
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _truth(given: Any) -> bool | None:
+    """Return an answer as yes or no; None if it is neither."""
+    return _YES.get(str(given).strip().casefold())
 
 
 def _number(given: Any) -> float | None:

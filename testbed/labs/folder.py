@@ -20,7 +20,9 @@ class Folder(NamedTuple):
         own = re.compile(rf"{re.escape(name)}-\d{{8}}-\d{{6}}")
         found = sorted(each for each in self.path.glob("runs/*") if own.fullmatch(each.name))
         if not found:
-            raise UserError(f"{self.path / 'runs'}: no run {name} yet: run the cells of the lab first")
+            raise UserError(
+                f"{self.path / 'runs'}: there is no run named {name!r} yet: run the cells of the lab first"
+            )
         return Results(found[-1])
 
     def file(self, name: str) -> Path:

@@ -109,6 +109,32 @@ def test_every_plot_is_drawn(browser, page):
     assert len(re.findall(r'<div class="plot js-plotly-plot"', dom)) == plots
 
 
+TURNED = """
+const plots = page.plots.map(({ element }) => element);
+const heights = () => plots.map((element) => element.clientHeight);
+const drawing = (element) => element.querySelector(".main-svg");
+const bottom = (element) => element.getBoundingClientRect().bottom;
+const overlaps = () => plots.filter((element) => bottom(drawing(element)) > bottom(element) + 1);
+const wide = (element) => drawing(element).clientWidth;
+const before = [heights(), plots.map(wide)];
+document.body.style.width = "400px";
+window.dispatchEvent(new Event("resize"));
+await until(() => plots.every((element) => wide(element) <= 400));
+await wait(100);
+return { before, after: [heights(), plots.map(wide)], overlaps: overlaps().map(({ id }) => id) };
+"""
+
+
+def test_plots_keep_their_heights_when_the_window_changes_its_width(browser, page):
+    got = browser.probe(page, TURNED, width=1400)
+    (heights, widths), (heights_now, widths_now) = got["before"], got["after"]
+    assert min(heights) > 100
+    assert max(widths) > 400
+    assert max(widths_now) <= 400
+    assert heights_now == heights
+    assert got["overlaps"] == []
+
+
 JOURNEY = """
 const texts = (selector) => [...document.querySelectorAll(selector)].map((element) => element.textContent);
 const chart = () => texts("#journey .arrow > title");

@@ -204,7 +204,8 @@ def test_what_is_no_number_is_said_to_be_none(given: str) -> None:
     said = Verdict(asked, given, 80.0, agrees(given, 80.0, 5.0)).said
     assert said == "not a number: write 80 or 131.5"
     assert Verdict(asked, given, "r1", is_right=False).said == "not right. count"
-    assert Verdict(asked, given, True, is_right=False).said == "not right. count"
+    assert Verdict(asked, given, True, is_right=False).said == "neither yes nor no"
+    assert Verdict(asked, "No", True, is_right=False).said == "not right. count"
 
 
 def test_a_mistake_in_the_file_of_answers_is_one_line(tmp_path: Path) -> None:
@@ -212,6 +213,12 @@ def test_a_mistake_in_the_file_of_answers_is_one_line(tmp_path: Path) -> None:
     done = CliRunner().invoke(feednet, ["lab", "check", "pit", "--folder", str(tmp_path)])
     assert isinstance(done.exception, UserError)
     assert re.fullmatch(r".*answers\.toml: not valid TOML: .*line 2.*", str(done.exception))
+
+
+def test_a_folder_that_is_missing_is_one_line(tmp_path: Path) -> None:
+    done = CliRunner().invoke(feednet, ["lab", "check", "pit", "--folder", str(tmp_path / "none")])
+    assert isinstance(done.exception, UserError)
+    assert str(done.exception).startswith(f"{tmp_path / 'none'}: there is no such folder")
 
 
 def test_the_lab_on_broken_rules_says_which_promise_each_word_stands_for() -> None:
@@ -243,6 +250,8 @@ def test_answers_are_compared_by_kind() -> None:
     assert agrees("R1 ", "r1", 0)
     assert agrees("s2, s1", {"s1", "s2"}, 0)
     assert not agrees("s1", {"s1", "s2"}, 0)
+    assert agrees(["s2", "s1"], {"s1", "s2"}, 0)
+    assert not agrees(1, {"s1", "s2"}, 0)
     assert agrees("yes", True, 0)
     assert not agrees("no", True, 0)
     assert not agrees("perhaps", False, 0)

@@ -44,6 +44,18 @@ class Kernel:
 
     def run(self, cell: str) -> list[dict[str, Any]]:
         """Run a cell; return the messages with something to show, each as its type and content."""
+        status, told = self._execute(cell)
+        assert status == "ok", told
+        return told
+
+    def fail(self, cell: str) -> list[str]:
+        """Run a cell that fails; return the lines that show its error."""
+        status, told = self._execute(cell)
+        assert status == "error", told
+        lines: list[str] = told[-1]["traceback"]
+        return lines
+
+    def _execute(self, cell: str) -> tuple[str, list[dict[str, Any]]]:
         told: list[dict[str, Any]] = []
 
         def listen(message: dict[str, Any]) -> None:
@@ -51,8 +63,7 @@ class Kernel:
                 told.append({"type": message["msg_type"], **message["content"]})
 
         reply = self._client.execute_interactive(cell, output_hook=listen, timeout=PATIENCE_S)
-        assert reply["content"]["status"] == "ok", told
-        return told
+        return reply["content"]["status"], told
 
 
 @pytest.fixture(scope="module")
@@ -169,3 +180,9 @@ def test_a_terminal_is_no_notebook(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "IPython", "--no-banner", "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
     assert done.stdout.strip() == "False"
+
+
+def test_a_mistake_is_one_line(kernel: Kernel) -> None:
+    assert kernel.fail("from feednet.labs import check\ncheck('lost', {'lli': 80})") == [
+        "feednet: lab lost has no question 'lli'; it has who, lli_ms, selective_ms, poll_ms"
+    ]

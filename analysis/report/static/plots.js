@@ -106,6 +106,7 @@ function composed(plot, width) {
 
 function draw(plot, width) {
   const { data, layout } = composed(plot, width);
+  plot.element.style.height = `${layout.height}px`; // Plotly forgets the layout's when the window changes its size
   const config = {
     responsive: true,
     displaylogo: false,

@@ -1,5 +1,6 @@
 """`feednet lab`: labs of twenty minutes, as notebooks or pages, and the check of a student's answers."""
 
+import os
 import subprocess
 import sys
 from functools import partial
@@ -82,7 +83,10 @@ def _open(name: str, is_page: bool, folder: Path | None) -> None:
     result("lab", str(path))
     if find_spec("jupyterlab") is None:
         raise UserError(f"to open it takes {how_to_get('jupyterlab', 'lab')}; or take the page: --page")
-    subprocess.run([sys.executable, "-m", "jupyterlab", path.name], cwd=place, check=False)
+    command = [sys.executable, "-m", "jupyterlab", path.name]
+    if os.geteuid() == 0:  # as for Mininet; the server has a token, and listens on loopback only
+        command.append("--allow-root")
+    sys.exit(subprocess.run(command, cwd=place, check=False).returncode)
 
 
 def _write(path: Path, text: str) -> None:
@@ -114,6 +118,8 @@ def check(name: str, typed: tuple[str, ...], folder: Path | None, reveal: bool) 
     place = folder or (
         Path() if Path(ANSWERS).exists() or Path("lab.ipynb").exists() else Path("labs") / name
     )
+    if not place.is_dir():
+        raise UserError(f"{place}: there is no such folder; `feednet lab {name}` makes labs/{name}")
     answers = _read_answers(place / ANSWERS)
     for each in typed:
         question, equals, answer = each.partition("=")
