@@ -21,8 +21,8 @@ class Range:
         limit: the last item that may be sent.
         again: items before `next` that are to be sent again, in order, once they are at hand.
         expiry: when the grant ends, ns.
-        nonce, lifetime: of the newest LLI; ns.
-        hop_limit: of the newest LLI, less this hop.
+        nonce: of the newest LLI.
+        lifetime, hop_limit: of the LLI that lasts longest; ns, and less this hop.
         known: evidence that the downstream has; only better evidence is of use to it.
         told: evidence that it has been offered, None if none, or if that holds no longer.
         is_answered: the newest LLI has been, by an item or by a FeedState.
@@ -135,11 +135,13 @@ class Ranges:
             self._by_face[face] = Range(first, limit, now, lli)
             self.is_changed = True
             return []
-        granted.nonce, granted.known, granted.lifetime = lli.nonce, lli.known, lifetime
-        granted.hop_limit = _hops_left(lli)
+        granted.nonce, granted.known = lli.nonce, lli.known
         granted.is_pressing = not granted.is_answered
         # Several nodes may ask by way of one legacy forwarder, which keeps the LLI of each for its lifetime.
-        granted.expiry = max(expiry, granted.expiry)
+        if expiry >= granted.expiry:
+            granted.expiry, granted.lifetime, granted.hop_limit = expiry, lifetime, _hops_left(lli)
+        else:
+            granted.hop_limit = max(granted.hop_limit, _hops_left(lli))
         if limit < granted.next:
             again = range(max(first, limit - MOST_AGAIN + 1), limit + 1)
             found = [data for data in map(get, again) if data is not None]

@@ -158,7 +158,7 @@ class Upstream:
         head: every item before it is here, or known to be missing.
         limit: the last item asked for.
         until: how long the holder wants items, ns.
-        expiry: when the upstream forgets, ns.
+        expiry: when the upstream may forget, ns; it keeps what an earlier LLI has granted for longer.
         granted_ms: InterestLifetime of the last LLI.
         known_tip: the newest item that the upstream is known to hold, 0 if it never said.
         window: how much of the credit is in use.
@@ -186,7 +186,7 @@ class Upstream:
         self.limit = first - 1
         self.until = 0
         self._credit = 0  # most items that the holder has wanted at a time
-        self.expiry = 0
+        self.expiry = self._last_expiry = 0
         self.known_tip = 0
         self.window = Window()
         self.is_watched = self.is_certain = self.is_fed = False
@@ -279,8 +279,6 @@ class Upstream:
         if extra <= 0 or extra < self.limit - self.head + 1 or self._lifetime_ms(now) <= 0:
             self._schedule()
             return []
-        if self.next > self.limit:
-            self.expiry = 0  # the grant before has been spent
         first, self.limit = self.limit + 1, limit
         return self._ask(first, now)
 
@@ -451,7 +449,7 @@ class Upstream:
 
     def cancel(self, now: int) -> list[Lli]:
         """Ask for nothing more; return the cancel, none if the upstream knows."""
-        is_known = (self.next > self.limit and not self._is_cut) or self.expiry <= now
+        is_known = (self.next > self.limit and not self._is_cut) or self._last_expiry <= now
         self._is_cut = False
         self._missing.clear()
         self.limit = self.head - 1
@@ -467,7 +465,8 @@ class Upstream:
             return []
         # All that is wanted: the upstream may have started anew, and would grant no more than this asks for.
         self.granted_ms = max(self._lifetime_ms(now), 1)
-        self.expiry, self._sent_at = max(self.expiry, now + self.granted_ms * MS), now
+        self._set_expiry(now + self.granted_ms * MS)
+        self._sent_at = now
         return [Lli(self.head, self.limit - self.head + 1, self.granted_ms)]
 
     def repeat(self, now: int) -> list[Lli]:
@@ -485,7 +484,7 @@ class Upstream:
 
     def renewed(self, now: int) -> None:
         """Note that the upstream has prolonged the grant, as if the LLI had been repeated."""
-        self.expiry = max(self.expiry, now + self.granted_ms * MS)
+        self._set_expiry(max(self.expiry, now + self.granted_ms * MS))
         self._sent_at = now
         self.renews_alone = False
 
@@ -503,8 +502,11 @@ class Upstream:
             return
         self._unanswered = False
         self._missing.clear()
-        self.limit, self.expiry = self.head - 1, 0
+        self.limit = self.head - 1
         self._schedule()
+
+    def _set_expiry(self, expiry: int) -> None:
+        self.expiry, self._last_expiry = expiry, max(self._last_expiry, expiry)
 
     def _move(self, event: Event) -> None:
         self.state = TRANSITIONS[self.state].get(event, self.state)
@@ -618,7 +620,7 @@ class Upstream:
         is_due = self._unanswered and self.is_missing(self._asked_first)
         self._asked_first = min(first, self._asked_first) if is_due else first
         self._unanswered = True
-        self.expiry = max(self.expiry, now + lifetime_ms * MS)
+        self._set_expiry(now + lifetime_ms * MS)
         self._move(Event.ASK)
         self._schedule()
         return [Lli(first, self.limit - first + 1, lifetime_ms)]
@@ -645,7 +647,7 @@ class Upstream:
         if self._repeat_at != NEVER and seq == self.next:
             self._repeat_at = min(self._repeat_at, now + lifetime // 2)  # while it is pending
         self._sent_at = now
-        self.expiry = max(self.expiry, now + lifetime)
+        self._set_expiry(max(self.expiry, now + lifetime))
         return [Lli(seq, 1, lifetime_ms)]
 
     def _pull_early(self, now: int) -> list[Lli]:
