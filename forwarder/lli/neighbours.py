@@ -475,7 +475,7 @@ class Neighbours:
     def _ask(self, neighbour: Neighbour, now: int, *, is_dying: bool = False) -> None:
         """Send a numbered Hello with the pending checks and news."""
         room = MOST_STANDINGS
-        _move(neighbour.checks, neighbour.pending_checks, room)
+        _move(neighbour.checks, neighbour.pending_checks, room - len(neighbour.pending_notices))
         _move(neighbour.notices, neighbour.pending_notices, room - len(neighbour.pending_checks))
         neighbour.number += 1
         neighbour.pending[neighbour.number] = now

@@ -595,6 +595,23 @@ def test_a_notice_says_how_it_stands_when_it_is_sent() -> None:
     assert states(link.a)[reference(feed(0))].evidence == Evidence(5, 0, b"s" * 64), "with its proof"
 
 
+def test_checks_and_notices_share_a_page() -> None:
+    """A Hello with more standings is malformed: its sender would repeat it, and be asked, without end."""
+    link = introduced(60)
+    link.cut(link.b, link.a)
+    for n in range(30):
+        link.b.core.notify(LINK, link.b.entry(n))
+    link.wait(10 * MS)
+    for n in range(30, 60):
+        link.b.core.check(LINK, link.b.entry(n))
+    link.wait(100 * MS)
+    link.heal()
+    link.wait(SECOND)
+    pages = [len(hello.haves) + len(hello.states) for hello in hellos(link.b)]
+    assert max(pages) == MOST_STANDINGS
+    assert len(states(link.a)) == 30
+
+
 def test_many_notices_go_page_by_page() -> None:
     link = introduced(100)
     for n in range(100):
