@@ -132,7 +132,9 @@ class Ebt(Replicator):
         self._doubted.add(feed)
         for session in self.sessions.values():
             session.clock.pop(feed, None)
-            session.aside.discard(feed)
+            if feed in session.aside:
+                session.aside.discard(feed)
+                session.returned.add(feed)
             if session.has_started and session.shares(feed):
                 session.exchanges[feed] = Exchange()
                 self.sources.request(session, feed, now)
@@ -379,9 +381,7 @@ class Ebt(Replicator):
             return False
         if feed in session.exchanges and session.shares(feed):
             return True
-        session.unwanted += 1
-        if session.unwanted > self._limits.unwanted:
-            raise ProtocolError(f"more than {self._limits.unwanted} messages that are not wanted here")
+        self._count_unwanted(session)
         return False
 
     def _refuse(self, number: int, feed: str, error: InvalidMessage | ForkedFeed, now: int) -> None:
@@ -394,6 +394,7 @@ class Ebt(Replicator):
     def _store(self, number: int, messages: Sequence[Message], now: int, received: float) -> None:
         """See Replicator."""
         session = self.sessions[number]
+        messages = self._without_strays(session, messages)
         before = {message.author: self._tips.get(message.author, 0) for message in messages}
         refused = self.append(messages, now, received, by=number)
         for feed, tip_before in before.items():
@@ -414,6 +415,29 @@ class Ebt(Replicator):
                 session.note(feed, now)
         for feed, error in refused.items():
             self._refuse(number, feed, error, now)
+
+    def _without_strays(self, session: Session, messages: Sequence[Message]) -> Sequence[Message]:
+        """Leave out messages that were under way before a feed was left here, and wanted again.
+
+        They do not come next. The note of the new wish asks for those before, and for these once more.
+        """
+        if session.returned.isdisjoint(message.author for message in messages):
+            return messages
+        kept = []
+        for message in messages:
+            feed = message.author
+            if feed in session.returned:
+                if message.sequence > self._tips.get(feed, 0) + 1:
+                    self._count_unwanted(session)
+                    continue
+                session.returned.discard(feed)
+            kept.append(message)
+        return kept
+
+    def _count_unwanted(self, session: Session) -> None:
+        session.unwanted += 1
+        if session.unwanted > self._limits.unwanted:
+            raise ProtocolError(f"more than {self._limits.unwanted} messages that are not wanted here")
 
     # Received notes
 

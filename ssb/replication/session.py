@@ -175,6 +175,7 @@ class Session:
         owed: feeds that are received here, and in which the remote is ahead.
         left: feeds received here that the remote has left by another way than EBT.
         aside: feeds with a refused message, or dismissed: further messages from the remote are dropped.
+        returned: feeds that were aside, and are wanted again: messages may still be under way.
     """
 
     number: int
@@ -199,6 +200,7 @@ class Session:
     owed: dict[str, None] = field(default_factory=dict)
     left: set[str] = field(default_factory=set)
     aside: set[str] = field(default_factory=set)
+    returned: set[str] = field(default_factory=set)
 
     def shares(self, feed: str) -> bool:
         """Return whether to exchange a feed with the remote."""
