@@ -27,7 +27,7 @@ class UserError(Exception):
     def _render_traceback_(self) -> list[str]:
         """Return the lines that a notebook shows for the error; IPython asks exceptions for them.
 
-        Where feednet has noticed the mistake is of no use to its maker.
+        A traceback does not help users to correct a mistake.
         """
         return [f"feednet: {self}"]
 

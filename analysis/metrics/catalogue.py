@@ -118,7 +118,7 @@ _FEEDNETS = (
         "lower",
         "changes of the past",
     ),
-    Metric(_VIEWS, "view_reordered_share", "Posts that change the order of posts there", "%", "lower"),
+    Metric(_VIEWS, "view_reordered_share", "Posts that change the order of other posts", "%", "lower"),
     Metric(_VIEWS, "view_moved_p50", "Posts that such a post moves, median", "posts", "lower"),
     Metric(_VIEWS, "view_moved_max", "Posts that such a post moves, maximum", "posts", "lower"),
     Metric(

@@ -10,7 +10,7 @@ from forwarder.wire.lp import make_lp
 from forwarder.wire.packet import MOST_LIFETIME_MS, SENT_HOP_LIMIT, Data, Interest
 
 REMEMBERED_NONCES: Final = 48
-"""LLIs by which a late duplicate, or one led back, is told: more than a node that pulls has under way."""
+"""Nonces kept to know an LLI that is duplicated late, or led back: a node that pulls has fewer under way."""
 
 
 class Range:
@@ -22,7 +22,8 @@ class Range:
         again: items before `next` that are to be sent again, in order, once they are at hand.
         expiry: when the grant ends, ns.
         nonce: of the newest LLI.
-        lifetime, hop_limit: of the LLI that lasts longest; ns, and less this hop.
+        lifetime: of the LLI that lasts longest, ns.
+        hop_limit: its own, or a greater one of a later LLI; less this hop.
         known: evidence that the downstream has; only better evidence is of use to it.
         told: evidence that it has been offered, None if none, or if that holds no longer.
         is_answered: the newest LLI has been, by an item or by a FeedState.

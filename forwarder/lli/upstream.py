@@ -186,7 +186,7 @@ class Upstream:
         self.limit = first - 1
         self.until = 0
         self._credit = 0  # most items that the holder has wanted at a time
-        self.expiry = self._last_expiry = 0
+        self.expiry = self._latest_expiry = 0
         self.known_tip = 0
         self.window = Window()
         self.is_watched = self.is_certain = self.is_fed = False
@@ -449,7 +449,7 @@ class Upstream:
 
     def cancel(self, now: int) -> list[Lli]:
         """Ask for nothing more; return the cancel, none if the upstream knows."""
-        is_known = (self.next > self.limit and not self._is_cut) or self._last_expiry <= now
+        is_known = (self.next > self.limit and not self._is_cut) or self._latest_expiry <= now
         self._is_cut = False
         self._missing.clear()
         self.limit = self.head - 1
@@ -506,7 +506,7 @@ class Upstream:
         self._schedule()
 
     def _set_expiry(self, expiry: int) -> None:
-        self.expiry, self._last_expiry = expiry, max(self._last_expiry, expiry)
+        self.expiry, self._latest_expiry = expiry, max(self._latest_expiry, expiry)
 
     def _move(self, event: Event) -> None:
         self.state = TRANSITIONS[self.state].get(event, self.state)

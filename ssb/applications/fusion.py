@@ -16,8 +16,8 @@ A message names the newest ones of its fusion that its author knew (`tangles.fus
 valid follows from those, and from those that they name, alone: so peers with the same messages see the same
 members, in whatever order the messages came. A valid tombstone ends a fusion whatever was written beside it.
 
-Two differences from the text. It holds all fusions with one `id` for ended if there are several, so that any
-stranger could end a fusion by a copy of its id; here a fusion is known by its first message. And an identity
+Two differences from the text. There, several fusions with one `id` all end, so any stranger could end a
+fusion by copying its id; here its first message identifies a fusion. And an identity
 has at most MOST_DEVICES feeds, as each follow of one replicates all.
 """
 
@@ -44,7 +44,7 @@ ENTRUST: Final = "fusion/entrust"
 """The type of a private message with the secret key."""
 
 MOST_DEVICES: Final = 16
-"""Feeds of one identity; a greater set of feeds is none."""
+"""Most feeds of one identity; a larger set of feeds is no identity."""
 MOST_INVITED: Final = 500
 """Feeds that a peer replicates because they are invited to the identity of another one."""
 
@@ -124,7 +124,7 @@ class Fusion:
         return message in self._known
 
     def take(self, message: Message, previous: Collection[str]) -> None:
-        """Examine a message; the fusion knows all that it names as `previous`."""
+        """Examine a message; all in `previous` have been examined before."""
         past = [state for each in previous if (state := self._known[each]) is not None]
         after = None
         if len(past) == len(previous) and isinstance(message.content, dict):
@@ -375,7 +375,7 @@ def _feeds(content: Mapping[str, Any], name: str) -> set[str]:
 
 
 def _joined(states: Collection[_State]) -> _State:
-    """Return the state of who knows several."""
+    """Return the union of states."""
     return _State(
         frozenset().union(*(state.invites for state in states)),
         frozenset().union(*(state.consents for state in states)),

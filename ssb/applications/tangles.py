@@ -20,7 +20,7 @@ from ssb.keys import parse_message
 from ssb.message import Message
 
 MOST_FETCHED: Final = 100
-"""Messages that a reader asks for to complete its tangles: whoever answers can name any number of others."""
+"""Most messages that a reader requests to complete tangles: an answer can name any number of others."""
 
 _NUMBER: Final = attrgetter("sequence")
 _Key = tuple[bool, float, str, int, str]

@@ -299,9 +299,7 @@ class Account:
         """
         forks = self.feeds.forks()
         if limit is not None:
-            parts = [self.feeds.newest(limit, feed, kind) for feed in (feeds or (None,))]
-            found = sorted(chain.from_iterable(parts), key=attrgetter("position"))[-limit:]
-            yield from (stored for stored in found if not _is_ignored(stored, forks))
+            yield from self._newest(feeds, limit, kind)
             return
         for stored in read_log(self.feeds, 0, None if kind is None else {kind}):
             is_of = feeds is None or any(
@@ -309,6 +307,15 @@ class Account:
             )
             if is_of and not _is_ignored(stored, forks):
                 yield stored
+
+    def _newest(self, feeds: Collection[str] | None, limit: int, kind: str | None) -> list[Stored]:
+        forks, most = self.feeds.forks(), limit
+        while True:
+            parts = [[*self.feeds.newest(most, feed, kind)] for feed in (feeds or (None,))]
+            found = [stored for stored in chain.from_iterable(parts) if not _is_ignored(stored, forks)]
+            if len(found) >= limit or all(len(part) < most for part in parts):
+                return sorted(found, key=attrgetter("position"))[-limit:]
+            most *= 4
 
     def known_peers(self) -> list[PeerAddress]:
         """Return the peers with known addresses; invalid ones are skipped."""

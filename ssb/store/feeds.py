@@ -162,7 +162,7 @@ class FeedStore(Protocol):
 
 
 def ignored_from(proof: tuple[Message, Message]) -> int:
-    """The first message of a forked feed that is ignored, by its number, given the proof of the fork.
+    """Return the number of a forked feed's first ignored message, given the proof of the fork.
 
     Both branches have other messages there, or one follows another message than the one there (Tarr et al.,
     ACM ICN 2019, section 2). A store keeps the proof with the least such number that it has seen. So stores

@@ -57,7 +57,7 @@ from ssb_over_ndn.serving.servers import Servers
 _MENTIONS = 10_000  # blobs whose authors are recorded
 _WAITING = 100  # blobs and messages requested by others and looked for here
 _PATIENCE_HERE = 30_000_000_000  # of Interests, while peers at home are asked
-_NDN = 0  # number of the connection that NDN is for single messages; no stream has it
+_NDN = 0  # connection number of NDN in `Loose`; no stream has this number
 _ROOM = 1 << 16  # bytes of messages at once
 _SPARE = 16  # fetches of messages that nobody wants any more
 _PAUSE = 10_000_000_000  # until a feed is subscribed to, or a message fetched, again after a storage error

@@ -440,8 +440,8 @@ class Thread(Section):
 
     reading_ms: Milliseconds = 500.0
     """Time from the publication of a post, or the repair of the links on its way, until others have read it.
-    Posts cross links that are up at once, and nodes keep them for links that come up later. So a layering
-    that takes longer brings posts later than their authors seem to have read them."""
+    Posts cross links that are up at once, and nodes keep them for links that come up later. So under a slow
+    layering an author may answer a post that has not arrived yet."""
     clock_error_ms: Milliseconds = 0.0
     """The clocks of authors are wrong by up to this, drawn for each. Posts claim these clocks' times."""
 

@@ -62,7 +62,7 @@ def ages(rows: Rows, manifest: Manifest) -> Figure | None:
         return None
     return shares_within(
         "ages",
-        "How old a past is that changes",
+        "Age of a changed past",
         "Curves, one for each layering: the share of late posts before which nothing was shown for longer",
         found,
         "time for which the past was shown",

@@ -10,7 +10,7 @@ from testbed.errors import UserError
 
 _JOINED = {
     "member": "this device is one of the identity's already",
-    "consented": "consented: a member once FEED's peer has heard of it, and answered",
+    "consented": "consented: this device becomes a member when FEED's peer has answered",
     "declined": "declined",
 }
 

@@ -30,6 +30,7 @@ from testbed.cli.nodes.ssb_lines import (
     when,
 )
 from testbed.cli.options import Number
+from testbed.cli.usage import exclude, require
 from testbed.errors import UserError, as_user_error
 
 Rows = list[dict[str, Any]]
@@ -59,7 +60,7 @@ class _View(NamedTuple):
 @click.option("--all", "is_whole", is_flag=True, help="All messages.")
 @click.option("--type", "kind", help="Messages of one type only, such as post or contact.")
 @click.option(
-    "--causal", is_flag=True, help="In causal order: messages behind all whose hashes they contain."
+    "--causal", is_flag=True, help="In causal order: each message after those whose hashes it contains."
 )
 @click.option(
     "--before", metavar="MESSAGE", help="In causal order, only messages that are older than this one."
@@ -88,8 +89,8 @@ def log(
     """
     author = feed and reference_of(feed)
     is_causal = causal or before is not None or after is not None
-    if devices and (author is None or is_causal):
-        raise click.UsageError("--devices needs a FEED, and the order in which messages came")
+    require("devices", "feed")
+    exclude("devices", "causal", "before", "after")
     options: dict[str, Any] = {} if as_json else {"names": True, "contents": True, "private": True}
     if not is_causal:
         chosen = {
@@ -160,7 +161,7 @@ def get(settings: Settings, message: str, patience: float, thread: bool, as_json
         if thread:
             values = _thread(commands, message, patience)
         else:
-            missing = f"{message}: no peer has sent it; the running peer goes on to ask"
+            missing = f"{message}: no peer has sent it; the running peer keeps asking"
             values = [awaited(commands, ["get"], [message], patience, missing)]
     for each in values:
         click.echo(json.dumps(each, ensure_ascii=False) if as_json else message_line(each, None, None))
@@ -176,7 +177,7 @@ def _thread(commands: Any, root: str, patience: float) -> list[dict[str, Any]]:
             tangle.add(Message.from_value(entry["value"]))
     _complete(commands, [tangle], patience)
     if not tangle.order:
-        raise UserError(f"{root}: neither it nor an answer is here")
+        raise UserError(f"{root}: neither the message nor an answer to it is here")
     return [json.loads(message.text) for message in tangle.order]
 
 
@@ -199,7 +200,7 @@ def _complete(commands: Any, tangles: Sequence[Tangle], patience: float) -> None
         time.sleep(_PAUSE_S)
     if missing and patience:
         more = f" and {len(missing) - _MOST_NAMED} more" if len(missing) > _MOST_NAMED else ""
-        why = unasked or f"no peer has sent them in {patience:g} s; the running peer goes on to ask"
+        why = unasked or f"no peer has sent them in {patience:g} s; the running peer keeps asking"
         click.echo(f"missing: {', '.join(missing[:_MOST_NAMED])}{more}: {why}", err=True)
 
 

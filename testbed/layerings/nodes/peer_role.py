@@ -31,7 +31,7 @@ class Role:
 
     Attributes:
         feeds: those that it publishes.
-        reported_elsewhere: key of each of these -> its first items that another device reports as published.
+        reported_elsewhere: feed key -> how many of its first items another device reports as published.
         due: remaining publications, in order.
         follows: feed key -> feed, of its subscriptions; none if the time for that is over.
         own: the keys of all feeds that it publishes or subscribes to.

@@ -267,7 +267,7 @@ class _World(World[Swarm]):
                 raise Violation("ended", name, f"asks for more of {key[:5]} on connections {asked}")
 
     def _check_loose(self, name: str) -> None:
-        """Check the messages out of order: they are whose ids somebody has looked for."""
+        """Check that somebody has looked for each message out of order, by its id."""
         loose = self._members[name].peer.services.loose
         sought = {id_ for ids in self._sought.values() for id_ in ids}
         if loose is not None and not loose.wanted.keys() <= sought:
