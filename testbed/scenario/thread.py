@@ -1,8 +1,8 @@
 """A thread: posts that name the newest posts that their authors can have read.
 
-All posts are written before a run, so that layerings carry the same ones. So an author cannot know which posts
-a layering has delivered. An author knows the posts that the best layering would deliver: a post crosses links
-that are up at once, and nodes keep it for links that come up later.
+All posts are written before a run, so that layerings carry the same ones. So an author cannot know which of
+them a layering has delivered. An author knows the posts that the best layering would deliver: a post crosses
+links that are up at once, and nodes keep it for links that come up later.
 """
 
 from collections import defaultdict
