@@ -182,7 +182,7 @@ class Account:
         invited to be devices of replicated ones; none that the user blocks.
         """
         graph = self.graph
-        invited = self.views.fusions.invited(graph.replicated())
+        invited = self.views.fusions.invited(graph.hops())
         return self.comembers() | {feed for feed in invited if not graph.is_blocked(feed)}
 
     def _open_own(self, identity: Identity | None) -> tuple[Identity, OwnFeed]:

@@ -6,6 +6,7 @@ that are due, and so does a running peer (`proceed`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from secrets import token_bytes
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 from ssb.applications.fusion import (
     ENTRUST,
     MOST_DEVICES,
+    Consent,
     Fusion,
     Fusions,
     begin_content,
@@ -55,10 +57,12 @@ class DeviceCalls:
         self._seal = seal
         self._clock = clock
         self._me = account.identity.ref
+        self._tried: set[tuple[str, str]] = set()  # steps: the fusion's root, and the consent
 
     def answer(self, name: str, arguments: Sequence[Value]) -> Value:
         """Answer a call of form async."""
-        self.proceed()
+        with suppress(ValueError, OSError):  # of another step than the user's
+            self.proceed()
         match name, list(arguments):
             case "invite", [str() as feed]:
                 return self._invite(_checked(feed))
@@ -73,7 +77,11 @@ class DeviceCalls:
         raise ValueError(not_allowed(("devices", name)))
 
     def proceed(self) -> bool:
-        """Take the steps that are due; return whether the feed can be written to, and so none is left."""
+        """Take the steps that are due; return whether the feed can be written to, and so none is left.
+
+        Each step is taken once: one without effect is not repeated, as no message can be taken back. Raises
+        ValueError and StoreError for a step that failed; the others are left then.
+        """
         account = self._account
         if account.own.doubt or self._me in account.feeds.ends() or self._me in account.feeds.forks():
             return False
@@ -86,23 +94,30 @@ class DeviceCalls:
         return self._account.views.fusions
 
     def _due(self) -> Callable[[], Message] | None:
-        """Return a step that is due; None if none is."""
-        for fusion in self._fusions.every():
-            asked = {feed for by, feed in fusion.invites if by == self._me}
-            mine = [each for each in sorted(fusion.consents) if each.feed in asked | {self._me}]
-            open_ = [each for each in mine if each.feed not in fusion.members]
-            key = self._key(fusion) if open_ and not fusion.is_ended else None
-            if key is None:
-                continue
-            entrusted = self._entrusted(fusion)
-            for consent in open_:
-                if consent.feed == self._me:
-                    return partial(self._write, proof_content(fusion, key, consent))
-                if self._me in fusion.members and consent.feed not in entrusted:
-                    content = entrust_content(fusion, key, consent.feed, consent.message)
-                    keys = self._account.groups.keys_of([consent.feed, self._me])
-                    return partial(self._seal, content, keys)
+        """Return a step that is due, and count it as tried; None if none is due."""
+        for fusion in self._fusions.concerning(self._me):
+            for consent in sorted(fusion.consents):
+                is_own = consent.feed == self._me
+                is_asked = is_own or (self._me, consent.feed) in fusion.invites
+                if not is_asked or consent.feed in fusion.members:
+                    continue
+                if (fusion.root, consent.message) in self._tried:
+                    continue
+                key = self._key(fusion)
+                if key is None:
+                    break
+                is_due = is_own or consent.feed not in self._entrusted(fusion)
+                if is_due and (is_own or self._me in fusion.members):
+                    self._tried.add((fusion.root, consent.message))
+                    return partial(self._step, fusion, key, consent)
         return None
+
+    def _step(self, fusion: Fusion, key: Identity, consent: Consent) -> Message:
+        """Prove that this device has the key, or hand the key to a device that has consented."""
+        if consent.feed == self._me:
+            return self._write(proof_content(fusion, key, consent))
+        keys = self._account.groups.keys_of([consent.feed, self._me])
+        return self._seal(entrust_content(fusion, key, consent.feed, consent.message), keys)
 
     def _key(self, fusion: Fusion) -> Identity | None:
         """Return the secret key of a fusion, from a private message to this device."""
@@ -149,7 +164,7 @@ class DeviceCalls:
             raise ValueError(f"an identity has at most {MOST_DEVICES} devices, those invited among them")
         if feed not in asked or fusion is None:
             fusion = fusion or self._begin()
-            self._write(invite_content(fusion, [feed]))
+            self._say(fusion, invite_content(fusion, self._me, [feed]))
         self._follow(feed)
         return fusion.root
 
@@ -162,6 +177,10 @@ class DeviceCalls:
         if not others:
             raise ValueError("this device cannot join itself: name the device that has invited it")
         if me in self._fusions.devices(feed):
+            if declines:
+                raise ValueError(
+                    f"this device and {feed} are one identity already: `feednet ssb device end` ends that"
+                )
             return "member"
         if not declines and len(self._fusions.devices(me)) > 1:
             raise ValueError(
@@ -169,40 +188,70 @@ class DeviceCalls:
             )
         invited = [
             fusion
-            for fusion in self._fusions.every()
-            if not fusion.is_ended and any((other, me) in fusion.invites for other in others)
+            for fusion in self._fusions.concerning(me)
+            if any((other, me) in fusion.invites for other in others)
         ]
         has_consented = any(each.feed == me for fusion in invited for each in fusion.consents)
+        if has_consented and declines:
+            raise ValueError(
+                "this device has consented already, and nothing takes that back: once it is a device of the "
+                "identity, `feednet ssb device end` ends that"
+            )
         if not declines:
             self._follow(feed)
         if has_consented:
             return "consented"
         if not invited:
             return "waiting"
-        self._write(consent_content(invited[-1], me, declines=declines))
+        self._say(invited[-1], consent_content(invited[-1], me, declines=declines))
         return "declined" if declines else "consented"
 
     def _remove(self, feed: str, reason: str) -> Value:
-        """End the fusions with a device; return the root of a new one for the others, if there are others."""
+        """End the fusions with a device, and invite the others to a new one, if there are others.
+
+        A thief may have admitted so many feeds that they are no identity any more. Then those are invited
+        that this device itself has invited, or follows.
+
+        Returns:
+            Value: "fusion", the root of the new one or None; "invited"; and "left_out", the feeds that were
+            in a fusion with the device, and are not invited.
+        """
         if feed == self._me:
             raise ValueError("to take this device out, remove it on another device, or end the identity")
         ended = [fusion for fusion in self._living() if feed in fusion.members]
         if not ended:
             raise ValueError(f"{feed} is no device of yours")
-        others = {*self._fusions.devices(self._me)} - {self._me, feed}
+        graph, me = self._account.graph, self._me
+        together = {*self._fusions.devices(me)}.union(*(fusion.members for fusion in ended)) - {me, feed}
+        others = {each for each in together if not graph.is_blocked(each)}
+        if feed not in self._fusions.devices(me):
+            asked = {other for fusion in self._living() for by, other in fusion.invites if by == me}
+            known = [each for each in others if each in asked or graph.is_following(me, each)]
+            first = sorted(known, key=lambda each: (each not in asked, each))
+            others = {*first[: MOST_DEVICES - 1]}
         self._end(ended, reason)
-        if not others:
-            return None
-        fusion = self._begin()
-        self._write(invite_content(fusion, sorted(others)))
-        return fusion.root
+        answer: dict[str, Value] = {"fusion": None, "invited": sorted(others)}
+        if others:
+            fusion = self._begin()
+            self._say(fusion, invite_content(fusion, me, sorted(others)))
+            answer["fusion"] = fusion.root
+        return answer | {"left_out": sorted(together - others)}
 
     def _end(self, fusions: Sequence[Fusion], reason: str) -> Value:
         if not fusions:
             raise ValueError("this device belongs to no identity of several devices")
         for fusion in fusions:
-            self._write(tombstone_content(fusion, self._clock(), reason))
+            self._say(fusion, tombstone_content(fusion, self._me, self._clock(), reason))
         return True
+
+    def _say(self, fusion: Fusion, content: Mapping[str, Any]) -> None:
+        """Write a message about a fusion; raise ValueError if it has no effect."""
+        message = self._write(content)
+        if not fusion.is_valid(message.id):
+            raise ValueError(
+                f"the message {message.id} has no effect: the identity has too many invitations; "
+                "`feednet ssb device end` ends it"
+            )
 
     def _follow(self, feed: str) -> None:
         """Follow a device, so that peers that know no fusions replicate it, too."""
@@ -213,7 +262,6 @@ class DeviceCalls:
         feed = feed or self._me
         namer = self._account.views.namer()
         devices = self._fusions.devices(feed)
-        fusions = [each for each in self._fusions.every() if not each.is_ended and _concerns(each, feed)]
         return {
             "devices": [*devices],
             "name": namer(feed),
@@ -225,13 +273,9 @@ class DeviceCalls:
                     "invites": [[*pair] for pair in sorted(fusion.invites) if pair[1] not in fusion.members],
                     "consented": sorted({each.feed for each in fusion.consents} - fusion.members),
                 }
-                for fusion in fusions
+                for fusion in self._fusions.concerning(feed)
             ],
         }
-
-
-def _concerns(fusion: Fusion, feed: str) -> bool:
-    return feed in fusion.members or any(feed == invited for _, invited in fusion.invites)
 
 
 def _checked(feed: str) -> str:

@@ -32,6 +32,7 @@ from ssb.replication.loose import Loose
 from ssb.rooms.alias import sign
 from ssb.rooms.room import REGISTER, Room, RoomOptions
 from ssb.rooms.visits import DENIED, Visits
+from ssb.store.feeds import StoreError
 from ssb.transport.address import Invite, PeerAddress
 
 MOST_PUBS: Final = 50
@@ -273,8 +274,16 @@ class LocalPeer(PeerWrapper):
                 self._apply(event.message, now)
         self._call_pubs(now)
         self._time = now
-        if self._has_news_of_devices and self._devices.proceed():
-            self._has_news_of_devices = False
+        if self._has_news_of_devices:
+            self._proceed_with_devices(now)
+
+    def _proceed_with_devices(self, now: int) -> None:
+        """Take the steps about devices that are due; a failure is reported, and harms nothing else."""
+        try:
+            self._has_news_of_devices = not self._devices.proceed()
+        except (ValueError, StoreError) as error:
+            detail = f"a step to become one identity failed: {error}"
+            self._events.append(PeerEvent(now, "failed", self._account.identity.ref, detail))
 
     def _published(self, message: Message, now: int) -> None:
         """Report and forward a message that was written here."""

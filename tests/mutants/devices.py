@@ -3,7 +3,7 @@
 from typing import Any
 
 from mutants.patches import Mutants, Patch, instead, returns
-from ssb.applications.fusion import Consent, Fusion, Fusions
+from ssb.applications.fusion import Consent, Fusion, Fusions, _joined
 from ssb.graph import Graph
 
 
@@ -23,13 +23,15 @@ MUTANTS: Mutants = {
     "no consent is needed": (instead(Fusion, "_next", _unasked),),
     "any proof counts": (Patch(Fusion, "_has_signed", returns(True)),),
     "an end is none beside other messages": (
-        Patch(Fusion, "members", lambda _: property(lambda self: self._state.members)),
+        Patch(Fusion, "members", lambda _: property(lambda self: frozenset(self._members))),
     ),
     "a message is judged by all that came before it": (
         instead(
             Fusion,
             "_next",
-            lambda original, self, message, content, before: original(self, message, content, self._state),
+            lambda original, self, message, content, before: original(
+                self, message, content, _joined([state for state in self._known.values() if state])
+            ),
         ),
     ),
     "nothing waits": (instead(Fusions, "_examine", lambda original, *args: original(*args) and None),),

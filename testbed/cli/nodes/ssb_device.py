@@ -87,9 +87,13 @@ def remove(settings: Settings, feed: str, reason: str) -> None:
     """
     feed = reference_of(feed)
     with commands_of(settings) as commands:
-        fusion = commands.answer(["devices", "remove"], [feed, reason])
-    if fusion is not None:
-        click.echo(fusion)
+        answer = commands.answer(["devices", "remove"], [feed, reason])
+    for each in answer["left_out"]:
+        click.echo(f"{each} is not invited; `device invite` does that if it is yours", err=True)
+    if answer["fusion"] is not None:
+        click.echo(answer["fusion"])
+    else:
+        click.echo("no device is invited: this one is on its own", err=True)
 
 
 @device.command()
