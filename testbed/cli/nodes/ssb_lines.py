@@ -10,7 +10,7 @@ import click
 from ssb.applications.fusion import ENTRUST, FUSION
 from ssb.daemon.views import shown
 from ssb.groups.epoch import ADD, EXCLUDE, INIT
-from ssb.keys import InvalidRef, parse_feed
+from ssb.keys import InvalidRef, is_feed, parse_feed
 from ssb.tiny.daemon.texts import printable
 from ssb.uri import plain
 from testbed.errors import UserError
@@ -103,7 +103,8 @@ def _device_text(content: dict[str, Any]) -> str:
         return "(hands on the key of an identity)"
     invited, consented = content.get("invited"), content.get("consented")
     if isinstance(invited, dict):
-        return f"(invites {', '.join(invited)} to one identity)"
+        feeds = ", ".join(filter(is_feed, invited))  # a stranger may have written any text
+        return f"(invites {feeds or 'nobody'} to one identity)"
     if isinstance(consented, dict):
         return "(consents to be one identity)" if 1 in consented.values() else "(declines to be one identity)"
     return "(begins an identity)" if content.get("subtype") == "fusion/init" else "(is one identity's device)"
