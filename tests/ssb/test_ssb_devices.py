@@ -7,10 +7,22 @@ from typing import Any
 import pytest
 from local_peers import LocalPeers
 
-from ssb.applications.fusion import ENTRUST, MOST_DEVICES
+from ssb.applications.fusion import (
+    ENTRUST,
+    FUSION,
+    MOST_DEVICES,
+    Consent,
+    Fusion,
+    begin_content,
+    consent_content,
+    invite_content,
+    proof_content,
+)
+from ssb.daemon import device_calls
 from ssb.daemon.account import Account
 from ssb.daemon.commands import CommandError
 from ssb.keys import Identity
+from ssb.message import InvalidMessage, Message
 
 LINKS = [
     ("far", "friend"),
@@ -197,3 +209,128 @@ def test_the_key_is_handed_to_the_invited_device_alone(world: LocalPeers) -> Non
     assert without.views.fusions.identities() == before
     assert without.graph.hops() == hops
     without.close()
+
+
+HOSTILE = 160  # more than the 100 messages that a reader lets a message name, and than 8 KiB hold
+
+
+def hostile(root: str, previous: str, kind: str, **said: Any) -> dict[str, Any]:
+    """A content that names one message alone, and so is a head beside all others."""
+    return {
+        "type": FUSION,
+        "subtype": f"fusion/{kind}",
+        "tangles": {FUSION: {"root": root, "previous": [previous]}},
+        **said,
+    }
+
+
+def consented(world: LocalPeers) -> str:
+    """Let the phone consent, and the laptop not know that yet; return the fusion's root."""
+    root = str(world.do("laptop", "devices", "invite", arguments=[world.id("phone")]))
+    world.follow("phone", "laptop")
+    world.connect("phone", "laptop")
+    world.run(3)
+    assert world.do("phone", "devices", "join", arguments=[world.id("laptop"), False]) == "consented"
+    return root
+
+
+def test_a_device_joins_beside_any_number_of_hostile_invitations(world: LocalPeers) -> None:
+    root = consented(world)
+    for number in range(HOSTILE):
+        feed = Identity.from_seed(number.to_bytes(2) * 16).ref
+        world.do("laptop", "publish", arguments=[hostile(root, root, "invite", invited={feed: 1})])
+    world.run(5)
+    for at in ("laptop", "phone"):
+        assert devices(world, at, "phone") == ids(world, "laptop", "phone")
+    assert world.tip("phone", "phone") == 3  # a follow, the consent, and the proof
+
+
+def test_a_device_ends_its_identity_beside_any_number_of_hostile_answers(world: LocalPeers) -> None:
+    join(world, "phone")
+    world.do("laptop", "devices", "invite", arguments=[world.id("tablet")])
+    world.follow("tablet", "laptop")
+    world.connect("tablet", "laptop")
+    world.run(3)
+    (fusion,) = world.accounts["tablet"].views.fusions.concerning(world.id("tablet"))
+    (invite,) = fusion.previous(world.id("tablet"))
+    no = {world.id("tablet"): 0}
+    for _ in range(HOSTILE):
+        world.do("tablet", "publish", arguments=[hostile(fusion.root, invite, "consent", consented=no)])
+    world.run(5)
+    assert world.tip("laptop", "tablet") > HOSTILE
+    world.do("laptop", "devices", "end", arguments=["over"])
+    world.run(3)
+    for at in ("laptop", "phone"):
+        assert devices(world, at, "phone") == ids(world, "phone")
+
+
+def test_a_step_without_effect_is_taken_once_and_a_command_says_so(
+    world: LocalPeers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The messages of these devices name the first message alone, which gives them no right."""
+    consented(world)
+    monkeypatch.setattr(Fusion, "previous", lambda self, *_, **__: [self.root])
+    world.run(5)
+    tip = world.tip("phone", "phone")
+    assert tip == 3  # a follow, the consent, and a proof
+    world.say("laptop", text="more news")
+    world.do("laptop", "devices", "invite", arguments=[world.id("tablet")])
+    world.run(5)
+    assert world.tip("phone", "phone") == tip
+    world.follow("tablet", "laptop")
+    world.connect("tablet", "laptop")
+    world.run(3)
+    with pytest.raises(CommandError, match="has no effect"):
+        world.do("tablet", "devices", "join", arguments=[world.id("laptop"), False])
+
+
+def test_a_step_that_fails_is_reported_once_and_stops_nothing(
+    world: LocalPeers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise InvalidMessage("the content is too long")
+
+    consented(world)
+    monkeypatch.setattr(device_calls, "proof_content", refuse)
+    world.run(5)
+    world.say("laptop", text="after the failure")
+    world.run(3)
+    assert world.tip("phone", "laptop") == world.tip("laptop", "laptop")
+    failed = [event.detail for event in world.peers["phone"].take_events() if event.event == "failed"]
+    assert failed == ["a step to become one identity failed: the content is too long"]
+
+
+def test_a_thief_with_many_feeds_leaves_the_devices_that_this_one_has_invited(world: LocalPeers) -> None:
+    """The thief begins an identity of the lost phone and 15 feeds, so that all are too many for one."""
+    join(world, "phone")
+    join(world, "tablet")
+    world.connect("phone", "tablet")
+    world.run(3)
+    account, key, phone = world.accounts["laptop"], Identity.from_seed(b"t" * 32), world.id("phone")
+    thieves = [Identity.from_seed(bytes([number, 3]) * 16) for number in range(MOST_DEVICES - 1)]
+    root = world.do("phone", "publish", arguments=[begin_content(phone, key)])["key"]
+    world.run(2)
+    fusion = account.views.fusions.get(root)
+    assert fusion is not None
+    world.do("phone", "publish", arguments=[invite_content(fusion, phone, [each.ref for each in thieves])])
+    world.run(2)
+    for thief in thieves:
+        said: Message | None = None
+        for _ in range(2):
+            content = (
+                consent_content(fusion, thief.ref)
+                if said is None
+                else proof_content(fusion, key, Consent(thief.ref, said.id))
+            )
+            said = Message.create(thief, said, content, 1)
+            account.feeds.append([said], 1.0)
+            account.update_views(said)
+    assert len(fusion.members) == MOST_DEVICES
+    assert devices(world, "laptop", "laptop") == ids(world, "laptop")
+    answer = world.do("laptop", "devices", "remove", arguments=[phone, "lost"])
+    assert answer["invited"] == [world.id("tablet")]
+    assert answer["left_out"] == []
+    world.run(3)
+    assert world.do("tablet", "devices", "join", arguments=[world.id("laptop"), False]) == "consented"
+    world.run(3)
+    assert devices(world, "laptop", "laptop") == ids(world, "laptop", "tablet")

@@ -7,7 +7,10 @@ from mutants.devices import MUTANTS
 from mutants.patches import mutated
 
 from ssb.applications.fusion import (
+    MOST_BEGUN,
     MOST_DEVICES,
+    MOST_INVITED,
+    MOST_NAMED,
     Consent,
     Fusion,
     Fusions,
@@ -422,6 +425,100 @@ def test_an_identity_has_a_greatest_number_of_devices():
     feeds.say(many[-1], proof_content(fusion, SECRET, Consent(many[-1].ref, consent.id)))
     assert fusion.members == refs(many[0], many[-1])
     assert all(feeds.known[OTHER.ref].devices(key.ref) == (key.ref,) for key in many)
+
+
+@pytest.mark.parametrize("backwards", [True, False])
+def test_the_newest_fusions_of_a_founder_count(backwards):
+    """In whatever order they came; the members of the others are on their own."""
+    feeds = Feeds()
+    first = feeds.begin()
+    feeds.join(first, PHONE)
+    roots = [feeds.begin() for _ in range(MOST_BEGUN - 1)]
+    fusions = Fusions()
+    for message in feeds.all[::-1] if backwards else feeds.all:
+        fusions.add(message)
+    assert fusions.devices(PHONE.ref) == (LAPTOP.ref, PHONE.ref)
+    roots.append(feeds.begin())
+    followed = fusions.add(feeds.all[-1])
+    fusions.add(feeds.all[0])
+    assert [each.root for each in fusions.every()] == sorted(roots)
+    assert followed == {key.ref: refs(key) for key in (LAPTOP, PHONE)}
+    assert fusions.identities() == {}
+    again = Fusions()
+    for message in feeds.all[::-1] if backwards else feeds.all:
+        again.add(message)
+    assert [each.root for each in again.every()] == sorted(roots)
+    assert again.identities() == {}
+
+
+def many(count: int, mark: int) -> list[str]:
+    return [Identity.from_seed(bytes([mark]) * 30 + number.to_bytes(2)).ref for number in range(count)]
+
+
+def test_invited_feeds_are_those_of_the_nearest_and_few_of_each():
+    """A far feed invites hundreds, beside each other; the near one's invitation counts all the same."""
+    feeds = Feeds()
+    far, near = feeds.begin(THIEF), feeds.begin(LAPTOP)
+    for feed in many(100, 1):
+        content = invite_content(feeds.fusion(THIEF, far), THIEF.ref, [feed])
+        content["tangles"]["fusion"]["previous"] = [far]
+        feeds.say(THIEF, content)
+    feeds.say(LAPTOP, invite_content(feeds.fusion(LAPTOP, near), LAPTOP.ref, [PHONE.ref]))
+    fusions = feeds.known[OTHER.ref]
+    assert len(fusions.get(far).invites) == 100
+    hops = {OTHER.ref: 0, LAPTOP.ref: 1, THIEF.ref: 2}
+    found = fusions.invited(hops)
+    assert PHONE.ref in found
+    assert len(found) == 1 + MOST_DEVICES
+    assert fusions.invited({LAPTOP.ref: 0}) == {PHONE.ref}
+    assert fusions.invited({OTHER.ref: 0}) == set()
+    consent = feeds.say(PHONE, consent_content(feeds.fusion(PHONE, near), PHONE.ref))
+    proof = proof_content(feeds.fusion(PHONE, near), SECRET, Consent(PHONE.ref, consent.id))
+    feeds.say(PHONE, proof)
+    assert fusions.invited({LAPTOP.ref: 0}) == set()
+
+
+def test_few_of_very_many_invited_feeds_are_replicated():
+    """Forty founders with sixteen invitations each are nearer than one more."""
+    fusions, hops = Fusions(), {}
+    for number in range(40):
+        key = Identity.from_seed(bytes([number, 5]) * 16)
+        hops[key.ref] = number
+        begun = Message.create(key, None, begin_content(key.ref, SECRET), 1)
+        fusions.add(begun)
+        fusion = fusions.get(begun.id)
+        invited = many(MOST_DEVICES - 1, 100 + number)
+        fusions.add(Message.create(key, begun, invite_content(fusion, key.ref, invited), 1))
+    found = fusions.invited(hops)
+    assert len(found) == MOST_INVITED
+    assert set(many(MOST_DEVICES - 1, 100)) <= found
+    assert not found & set(many(MOST_DEVICES - 1, 139))
+
+
+def test_a_message_names_few_heads_and_what_gives_its_author_the_right():
+    """Of hostile heads as many as leave room; the author's own right is among them."""
+    feeds = Feeds()
+    root = feeds.begin()
+    feeds.join(root, PHONE)
+    feeds.say(LAPTOP, invite_content(feeds.fusion(LAPTOP, root), LAPTOP.ref, [TABLET.ref]))
+    fusion = feeds.fusion(OTHER, root)
+    for feed in many(100, 2):
+        content = invite_content(fusion, LAPTOP.ref, [feed])
+        content["tangles"]["fusion"]["previous"] = [root]
+        feeds.say(LAPTOP, content)
+    for _ in range(100):
+        content = invite_content(fusion, LAPTOP.ref, [PHONE.ref])
+        content["tangles"]["fusion"]["previous"] = [root]
+        feeds.say(LAPTOP, content)
+    feeds.say(PHONE, invite_content(fusion, PHONE.ref, many(5, 3)))
+    assert fusion.is_valid(feeds.all[-1].id)
+    consent = feeds.say(TABLET, consent_content(fusion, TABLET.ref))
+    assert len(consent.content["tangles"]["fusion"]["previous"]) <= MOST_NAMED
+    feeds.say(TABLET, proof_content(fusion, SECRET, Consent(TABLET.ref, consent.id)))
+    assert fusion.members == refs(LAPTOP, PHONE, TABLET)
+    feeds.say(PHONE, tombstone_content(fusion, PHONE.ref, 1e12, ""))
+    assert fusion.is_ended
+    assert members(feeds.all[::-1], root) == refs()
 
 
 def test_the_key_is_read_from_an_entrusting_content_if_it_is_the_fusions():

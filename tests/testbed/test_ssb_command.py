@@ -17,6 +17,7 @@ from ssb.keys import Identity
 from ssb.message import Message
 from ssb.transport.address import Invite, PeerAddress
 from testbed.cli.main import feednet
+from testbed.cli.nodes.ssb_lines import message_line
 from testbed.errors import UserError
 
 OTHER = Identity.from_seed(b"o" * 32)
@@ -332,7 +333,9 @@ def test_devices_become_one_identity_without_a_running_peer(tmp_path: Path) -> N
         ssb(phone, "device", "join", ids[laptop], "--decline")
     meet()
     assert "has not consented yet" in ssb(laptop, "device", "list")
-    assert ssb(phone, "device", "join", ids[laptop]).startswith(f"consented: a member once {ids[laptop]}")
+    assert ssb(phone, "device", "join", ids[laptop]).startswith("consented: this device becomes a member")
+    with pytest.raises(UserError, match="has consented already, and nothing takes that back"):
+        ssb(phone, "device", "join", ids[laptop], "--decline")
     meet()
     assert f"invited      {ids[phone]} by {ids[laptop]}: has consented" in ssb(laptop, "device", "list")
     meet()
@@ -349,12 +352,23 @@ def test_devices_become_one_identity_without_a_running_peer(tmp_path: Path) -> N
         assert said in log
     assert "secretKey" not in log
     assert ssb(phone, "device", "join", ids[laptop]) == "this device is one of the identity's already\n"
+    with pytest.raises(UserError, match="are one identity already: `feednet ssb device end` ends that"):
+        ssb(phone, "device", "join", ids[laptop], "--decline")
     ssb(laptop, "device", "remove", ids[phone], "--reason", "lost")
     assert "(ends the identity" in ssb(laptop, "log")
     assert ssb(laptop, "device", "list").splitlines() == [f"device       {ids[laptop]} (Ann)"]
     meet()
     with pytest.raises(UserError, match="belongs to no identity"):
         ssb(phone, "device", "end")
+
+
+def test_a_line_shows_the_feeds_of_an_invitation_and_no_other_text() -> None:
+    feed = Identity.from_seed(bytes(32)).ref
+    content = {"type": "fusion", "invited": {"\x1b[2J": 1, feed: 1}}
+    value = {"timestamp": 0, "author": feed, "sequence": 1, "content": content}
+    assert message_line(value, None, None).endswith(f"(invites {feed} to one identity)")
+    value["content"] = {"type": "fusion", "invited": {"\x1b[2J": 1}}
+    assert message_line(value, None, None).endswith("(invites nobody to one identity)")
 
 
 @pytest.mark.parametrize(
@@ -368,7 +382,7 @@ def test_devices_become_one_identity_without_a_running_peer(tmp_path: Path) -> N
         (("device", "remove", OTHER.ref), "is no device of yours"),
         (("device", "end"), "belongs to no identity of several devices"),
         (("device", "list", "x"), "x: reference"),
-        (("log", "--devices"), "--devices needs a FEED"),
+        (("log", "--devices"), "--devices has no effect without"),
     ],
 )
 def test_a_mistake_about_devices_is_one_line_and_writes_nothing(
