@@ -281,10 +281,6 @@ class Fusions:
         found = (self._fusions.get(root) for root in roots)
         return [fusion for fusion in found if fusion is not None and not fusion.is_ended]
 
-    def every(self) -> list[Fusion]:
-        """Return all fusions that count, ended ones among them, in order of their roots."""
-        return [fusion for _, fusion in sorted(self._fusions.items())]
-
     def devices(self, feed: str) -> tuple[str, ...]:
         """Return all feeds of a feed's identity, founders of fusions first; itself alone if it is in none."""
         return self._devices.get(feed, (feed,))
