@@ -7,13 +7,34 @@ its previous one alone. Nothing is stored for all pairs: a query follows the has
 """
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from heapq import heapify, heappop, heappush
+from typing import Any
 
 from ssb.keys import named_messages
 from ssb.message import Message
 
-_Key = tuple[float, str, int, str]
+
+def causal_sort(older: Mapping[str, Sequence[str]], key: Callable[[str], Any]) -> list[str]:
+    """Return ids, each behind those that are `older`; ids that nothing orders stand by their keys.
+
+    An id in a circle is left out, and so is all that comes behind it.
+    """
+    newer: defaultdict[str, list[str]] = defaultdict(list)
+    for id_, before in older.items():
+        for each in before:
+            newer[each].append(id_)
+    waits = {id_: len(before) for id_, before in older.items()}
+    ready = [(key(id_), id_) for id_, count in waits.items() if not count]
+    heapify(ready)
+    found: list[str] = []
+    while ready:
+        found.append(heappop(ready)[-1])
+        for each in newer[found[-1]]:
+            waits[each] -= 1
+            if not waits[each]:
+                heappush(ready, (key(each), each))
+    return found
 
 
 class CausalOrder:
@@ -43,17 +64,7 @@ class CausalOrder:
         What nothing orders stands by the time that it claims, then by author and number: so peers with the
         same messages have the same order.
         """
-        waits = {id_: len(older) for id_, older in self._older.items()}
-        ready = [self._key(id_) for id_, count in waits.items() if not count]
-        heapify(ready)
-        found: list[str] = []
-        while ready:
-            found.append(heappop(ready)[-1])
-            for each in self._newer[found[-1]]:
-                waits[each] -= 1
-                if not waits[each]:
-                    heappush(ready, self._key(each))
-        return found
+        return causal_sort(self._older, self._key)
 
     def before(self, id_: str) -> set[str]:
         """Return the messages that are surely older than one of those here: its causal past."""
@@ -72,6 +83,6 @@ class CausalOrder:
             ahead += new
         return found
 
-    def _key(self, id_: str) -> _Key:
+    def _key(self, id_: str) -> tuple[float, str, int]:
         message = self._here[id_]
-        return message.timestamp, message.author, message.sequence, id_
+        return message.timestamp, message.author, message.sequence

@@ -11,11 +11,11 @@ it named only what is here, and moves when the rest arrives.
 from bisect import bisect_left, insort
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from heapq import heapify, heappop, heappush
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 from ssb.applications.about import is_reference
+from ssb.applications.causality import causal_sort
 from ssb.keys import parse_message
 from ssb.message import Message
 
@@ -95,22 +95,8 @@ class Tangle:
 
     def _ordered(self) -> dict[str, Message]:
         """Return the messages in order, but for those in a circle and what comes after it."""
-        waits = {id_: len(self._parents(message)) for id_, message in self._here.items()}
-        after: defaultdict[str, list[Message]] = defaultdict(list)
-        for message in self._here.values():
-            for parent in self._parents(message):
-                after[parent.id].append(message)
-        ready = [self._key(self._here[id_]) for id_, count in waits.items() if not count]
-        heapify(ready)
-        found: dict[str, Message] = {}
-        while ready:
-            message = self._here[heappop(ready)[-1]]
-            found[message.id] = message
-            for each in after[message.id]:
-                waits[each.id] -= 1
-                if not waits[each.id]:
-                    heappush(ready, self._key(each))
-        return found
+        parents = {id_: [each.id for each in self._parents(message)] for id_, message in self._here.items()}
+        return {id_: self._here[id_] for id_ in causal_sort(parents, lambda id_: self._key(self._here[id_]))}
 
     def _circle(self, ordered: dict[str, Message]) -> list[Message]:
         return sorted((each for id_, each in self._here.items() if id_ not in ordered), key=self._key)

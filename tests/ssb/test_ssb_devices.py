@@ -67,7 +67,10 @@ def test_a_follow_of_one_device_replicates_all(world: LocalPeers) -> None:
     world.run(2)
     assert world.accounts["far"].graph.hops()[world.id("laptop")] == 2
     assert world.tip("far", "phone") == 0
+    before = world.tip("laptop", "laptop"), world.tip("phone", "phone")
     join(world, "phone")
+    after = world.tip("laptop", "laptop"), world.tip("phone", "phone")
+    assert (after[0] - before[0], after[1] - before[1]) == (5, 3), "as docs/ssb.md says"
     assert world.accounts["far"].graph.hops()[world.id("phone")] == 2
     assert world.tip("far", "phone") == world.tip("phone", "phone") > 0
     for at in ("laptop", "phone", "friend", "far"):
