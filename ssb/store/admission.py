@@ -114,6 +114,16 @@ class Admission(FeedStore, Closing, ABC):
         self._ends |= changes.ends
         return message
 
+    def fork_of(self, feed: str) -> int | None:
+        """The number of a forked feed's first ignored message (`ignored_from`); None if it is not forked."""
+        proof = self.forks().get(feed)
+        return None if proof is None else ignored_from(proof)
+
+    def is_ignored(self, feed: str, sequence: int) -> bool:
+        """Whether a message of a feed comes from the fork of the feed on."""
+        first = self.fork_of(feed)
+        return first is not None and sequence >= first
+
     def ends(self) -> Mapping[str, End]:
         """The end of each feed that has ended."""
         return MappingProxyType(self._ends)

@@ -142,7 +142,16 @@ class FeedStore(Protocol):
         """
 
     def forks(self) -> Mapping[str, tuple[Message, Message]]:
-        """For each forked feed the two messages that prove it (`ssb.message.proves_fork`)."""
+        """For each forked feed the two messages that prove it (`ssb.message.proves_fork`).
+
+        A damaged proof is lost when it is read, and its feed with it: read each by `get`.
+        """
+
+    def fork_of(self, feed: str) -> int | None:
+        """The number of a forked feed's first ignored message (`ignored_from`); None if it is not forked."""
+
+    def is_ignored(self, feed: str, sequence: int) -> bool:
+        """Whether a message of a feed comes from the fork of the feed on."""
 
     def ends(self) -> Mapping[str, End]:
         """The end of each feed that has ended."""

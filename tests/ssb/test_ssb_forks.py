@@ -1,6 +1,7 @@
 """Forked feeds in stores: the messages before the fork stay, and all is ignored from the fork on."""
 
 import json
+import sqlite3
 from contextlib import closing
 from unittest.mock import patch
 
@@ -8,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ssb.daemon.account import Account
+from ssb.daemon.account import STORE, Account
 from ssb.daemon.commands import Commands
 from ssb.keys import Identity
 from ssb.message import ForkedFeed, InvalidMessage, Message
@@ -115,3 +116,34 @@ def test_a_user_sees_a_forked_feed_up_to_the_fork(tmp_path):
         account.feeds.append(right, 2.0)
         assert shown() == shown(limit=100) == shown(type="post") == [message.id for message in left[:2]]
         assert commands.answer(["status"], [])["forked"] == {FORKER.ref: 3}
+
+
+def test_a_damaged_proof_of_a_fork_is_lost_and_no_more(tmp_path):
+    """Status and log go on; and a peer with the other branch proves the fork again."""
+    left, right = branches(2, 3, 5)
+    with closing(Account(tmp_path)) as account:
+        account.feeds.append(left, 1.0)
+        account.feeds.append(right, 2.0)
+    with closing(sqlite3.connect(tmp_path / STORE)) as database, database:
+        database.execute("UPDATE forks SET second = x'00'")
+    with closing(Account(tmp_path)) as account:
+        commands = Commands(account, lambda: 1.0)
+        assert commands.answer(["status"], [])["forked"] == {}
+        assert len(list(commands.stream(["createLogStream"], [{}]))) == len(left)
+        account.feeds.append(right, 3.0)
+        assert commands.answer(["status"], [])["forked"] == {FORKER.ref: 3}
+
+
+def test_a_log_reads_the_proof_of_a_fork_once(tmp_path, monkeypatch):
+    left, right = branches(2, 30, 1)
+    with closing(Account(tmp_path)) as account:
+        account.feeds.append(left, 1.0)
+        account.feeds.append(right, 2.0)
+    with closing(Account(tmp_path)) as account:
+        asked = []
+        query = account.feeds._query
+        monkeypatch.setattr(
+            account.feeds, "_query", lambda text, *rest: asked.append(text) or query(text, *rest)
+        )
+        assert [len(list(account.messages(None, limit, None))) for limit in (None, 10)] == [2, 2]
+        assert len([text for text in asked if "forks" in text]) == 1
