@@ -2,7 +2,7 @@
 
 import json
 import sqlite3
-from contextlib import closing
+from contextlib import closing, suppress
 from unittest.mock import patch
 
 import pytest
@@ -45,6 +45,13 @@ def branches(common: int, one: int, other: int) -> tuple[list[Message], list[Mes
     return made[0], made[1]
 
 
+def fetched(store, messages: list[Message]) -> None:
+    """One by one, by their ids."""
+    for message in messages:
+        with suppress(ForkedFeed):
+            store.add_out_of_order(message, 1.0)
+
+
 def before_the_fork(store) -> list[Message]:
     point = ignored_from(store.forks()[FORKER.ref])
     return [stored.message for stored in store.after(FORKER.ref, 0, 100) if stored.sequence < point]
@@ -64,12 +71,20 @@ def offered_in_parts(store, messages: list[Message], cuts: list[int]) -> None:
     st.integers(1, 5),
     st.lists(st.integers(0, 9), max_size=3),
     st.lists(st.integers(0, 9), max_size=3),
+    st.lists(st.integers(0, 19), max_size=6),
+    st.integers(0, 9),
 )
-def test_stores_with_both_branches_ignore_the_same(common, one, other, first_cuts, other_cuts):
-    """Whichever branch came first, and wherever the other one began: the messages in common stay."""
+def test_stores_with_both_branches_ignore_the_same(
+    common, one, other, first_cuts, other_cuts, single, here_before
+):
+    """Whichever branch came first, wherever the other one began, and whichever single messages came before
+    them, ahead of the feed: the messages in common stay.
+    """
     left, right = branches(common, one, other)
     stores = [MemoryFeeds(), MemoryFeeds()]
     for store, (mine, theirs) in zip(stores, ((left, right), (right, left)), strict=True):
+        store.append(mine[:here_before], 1.0)
+        fetched(store, [[*mine, *theirs][number % len([*mine, *theirs])] for number in single])
         store.append(mine, 1.0)
         offered_in_parts(store, theirs, first_cuts)
         offered_in_parts(store, mine, other_cuts)
@@ -91,6 +106,32 @@ def test_an_earlier_proof_of_a_fork_replaces_a_later_one(store):
     forged = Message.from_value({**json.loads(right[0].text), "content": {"type": "post", "n": 7}})
     assert isinstance(store.append([forged], 5.0).refused[FORKER.ref], InvalidMessage)
     assert ignored_from(store.forks()[FORKER.ref]) == 3
+
+
+def test_a_fork_that_is_proved_ahead_of_the_feed_does_not_end_it_before(store):
+    """Two single messages contradict each other. Those before them follow, and can move the fork back."""
+    left, right = branches(4, 2, 1)
+    store.append(left[:2], 1.0)
+    fetched(store, [left[4], right[4]])
+    assert store.fork_of(FORKER.ref) == 5
+    assert not store.is_frozen(FORKER.ref)
+    appended = store.append(left, 2.0)
+    assert appended.stored == 2
+    assert isinstance(appended.refused[FORKER.ref], ForkedFeed)
+    assert before_the_fork(store) == left[:4]
+    assert store.is_frozen(FORKER.ref)
+    assert not store.is_ignored(FORKER.ref, 4)
+    assert store.is_ignored(FORKER.ref, 5)
+
+
+def test_the_proof_of_a_fork_ahead_of_the_feed_is_one_against_the_message_before(store):
+    """Both prove the fork at 5, of which one continues another message 4 than the one that comes."""
+    left, right = branches(2, 4, 4)
+    store.append(left[:2], 1.0)
+    fetched(store, [left[4], right[4]])
+    assert store.append(left, 2.0).stored == 1
+    assert store.fork_of(FORKER.ref) == 4
+    assert before_the_fork(store) == left[:3]
 
 
 def test_a_store_that_keeps_the_first_proof_is_caught():
