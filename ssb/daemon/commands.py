@@ -86,6 +86,8 @@ class Commands:
                     return self._settle()
                 case ("status",), _:
                     return self._status()
+                case ("forks",), _:
+                    return self._forks()
                 case ("pubs",), _:
                     return self._pubs()
                 case ("rooms",), _:

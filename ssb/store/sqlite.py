@@ -141,6 +141,13 @@ class SqliteFeeds(Admission, FeedTable):
         rows = (row for place in positions for row in self._query(f"{STORED} WHERE position = ?", (place,)))
         return [stored for stored in map(self._sound, rows) if stored is not None]
 
+    def authors_at(self, positions: Iterable[int]) -> list[tuple[int, str]]:
+        """Positions and authors of the messages of feeds at some positions; no message is read."""
+        self._refresh()
+        chosen = "SELECT position, feed FROM messages WHERE position = ?"
+        rows = (row for place in positions for row in self._query(chosen, (place,)))
+        return [(place, self._authors[feed]) for place, feed in rows if feed in self._authors]
+
     def out_of_order_with(self, reference: str) -> list[Message]:
         """The messages out of order whose texts have a reference, in order of receipt."""
         chosen = "SELECT text, id FROM out_of_order WHERE instr(text, ?) ORDER BY place"

@@ -3,11 +3,13 @@
 import json
 import sqlite3
 from contextlib import closing, suppress
+from typing import Any
 from unittest.mock import patch
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from test_ssb_import import ssb
 
 from ssb.daemon.account import STORE, Account
 from ssb.daemon.commands import Commands
@@ -19,6 +21,7 @@ from ssb.store.memory import MemoryFeeds
 from ssb.store.sqlite import SqliteFeeds
 
 FORKER = Identity.from_seed(b"f" * 32)
+OTHER = Identity.from_seed(b"o" * 32)
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -188,3 +191,36 @@ def test_a_log_reads_the_proof_of_a_fork_once(tmp_path, monkeypatch):
         )
         assert [len(list(account.messages(None, limit, None))) for limit in (None, 10)] == [2, 2]
         assert len([text for text in asked if "forks" in text]) == 1
+
+
+def post(author: Identity, previous: Message | None, text: str, **links: Any) -> Message:
+    return Message.create(author, previous, {"type": "post", "text": text, **links}, 1.0)
+
+
+def test_threads_and_links_leave_out_ignored_messages_too(tmp_path):
+    """Another's post names an ignored one, which is not brought back by that."""
+    root = post(OTHER, None, "root")
+    in_thread = {"root": root.id, "branch": root.id}
+    first = post(FORKER, None, "first", **in_thread)
+    ignored = post(FORKER, first, "ignored", **in_thread)
+    branch = post(FORKER, first, "other branch", **in_thread)
+    last = post(OTHER, root, "last", root=root.id, branch=ignored.id)
+    with closing(Account(tmp_path)) as account:
+        account.feeds.append([first, ignored, root, last], 1.0)
+        account.feeds.append([branch], 2.0)
+        commands = Commands(account, lambda: 1.0)
+
+        def linked(**options):
+            return {entry["key"] for entry in commands.stream(["links"], [options])}
+
+        assert linked(dest=root.id) == {first.id, last.id}
+        assert linked(dest=root.id, source=FORKER.ref) == linked(source=FORKER.ref) == {first.id}
+        assert linked(source=FORKER.ref, dest="%") == {first.id}
+    shown = ssb(tmp_path, "links", root.id, "--rel", "root").splitlines()
+    assert [line.split()[-1] for line in shown] == ["first", "last"]
+    (thread,) = ssb(tmp_path, "view", "threads", "--json").splitlines()
+    assert json.loads(thread)["posts"] == 3
+    problem, *posts = ssb(tmp_path, "get", root.id, "--thread", "--json").splitlines()
+    assert problem == f"left out: {ignored.id}: their feeds are forked before them"
+    assert [json.loads(each)["content"]["text"] for each in posts] == ["root", "first", "last"]
+    assert json.loads(ssb(tmp_path, "get", ignored.id, "--json"))["content"]["text"] == "ignored"
