@@ -304,21 +304,17 @@ class Account:
             is_of = feeds is None or any(
                 sound.named(stored.text) == (feed, stored.sequence) for feed in feeds
             )
-            if is_of and not self._is_ignored(stored):
+            if is_of and not _is_ignored(stored, self.feeds):
                 yield stored
 
     def _newest(self, feeds: Collection[str] | None, limit: int, kind: str | None) -> list[Stored]:
         most = limit
         while True:
             parts = [[*self.feeds.newest(most, feed, kind)] for feed in (feeds or (None,))]
-            found = [stored for stored in chain.from_iterable(parts) if not self._is_ignored(stored)]
+            found = [stored for stored in chain.from_iterable(parts) if not _is_ignored(stored, self.feeds)]
             if len(found) >= limit or all(len(part) < most for part in parts):
                 return sorted(found, key=attrgetter("position"))[-limit:]
             most *= 4
-
-    def _is_ignored(self, stored: Stored) -> bool:
-        named = sound.named(stored.text) if self.feeds.forks() else None
-        return named is not None and self.feeds.is_ignored(*named)
 
     def known_peers(self) -> list[PeerAddress]:
         """Return the peers with known addresses; invalid ones are skipped."""
@@ -373,3 +369,9 @@ class Account:
 
     def _write_json(self, name: str, value: Value) -> None:
         write_private(self.path / name, f"{stringify(value)}\n".encode())
+
+
+def _is_ignored(stored: Stored, feeds: SqliteFeeds) -> bool:
+    """Return whether a message comes from the fork of its feed on."""
+    named = sound.named(stored.text) if feeds.forks() else None
+    return named is not None and feeds.is_ignored(*named)
