@@ -17,6 +17,7 @@ from ssb_over_ndn.serving.server import Announcer
 _logger = logging.getLogger("feednet.ssb")
 
 _AGAIN_S = 1.0
+_LINKS = 100  # looked at for one forwarding hint
 
 
 class GatewayProgram:
@@ -86,9 +87,9 @@ class GatewayProgram:
             except OSError as error:
                 _logger.warning("the NDN forwarder cannot be reached: %s", error)
 
-    def _naming(self, id_: str) -> str | None:
-        """Return the author of the first message here that links to a message."""
-        return next((found.message.author for found in self._account.backlinks.to(id_)), None)
+    def _naming(self, id_: str, after: int) -> list[tuple[int, str]]:
+        """Return where messages in the log link to a message, after a position, and their authors."""
+        return self._account.backlinks.authors(id_, after, _LINKS)
 
     def _settle(self, now: int) -> None:
         if self._attachment is not None:

@@ -230,8 +230,10 @@ class Participant(PeerWrapper):
     def _update(self, now: int) -> None:
         self._is_stale = False
         self._negotiation.publish_pending(now)
-        for feed, (first, _) in self._side.feeds.forks().items():
-            self.name_space.forked(feed, first.sequence)
+        for feed in [*self._side.feeds.forks()]:
+            first = self._side.feeds.fork_of(feed)
+            if first is not None:
+                self.name_space.forked(feed, first)
         self._negotiation.update(now)
         for feed in sorted(self._needed()):
             self._side.peer.want(feed, now)

@@ -48,7 +48,7 @@ from ssb.store.blobs import DirectoryBlobs
 from ssb.store.clocks import ClockDirectory
 from ssb.store.contents import Contents
 from ssb.store.database import keep_private, write_private
-from ssb.store.feeds import Stored, StoreError, ignored_from, read_log
+from ssb.store.feeds import Stored, StoreError, read_log
 from ssb.store.mark import Mark
 from ssb.store.own_feed import OwnFeed
 from ssb.store.sqlite import SqliteFeeds
@@ -297,7 +297,6 @@ class Account:
 
         Those of a forked feed are left out from the fork on.
         """
-        forks = self.feeds.forks()
         if limit is not None:
             yield from self._newest(feeds, limit, kind)
             return
@@ -305,14 +304,14 @@ class Account:
             is_of = feeds is None or any(
                 sound.named(stored.text) == (feed, stored.sequence) for feed in feeds
             )
-            if is_of and not _is_ignored(stored, forks):
+            if is_of and not _is_ignored(stored, self.feeds):
                 yield stored
 
     def _newest(self, feeds: Collection[str] | None, limit: int, kind: str | None) -> list[Stored]:
-        forks, most = self.feeds.forks(), limit
+        most = limit
         while True:
             parts = [[*self.feeds.newest(most, feed, kind)] for feed in (feeds or (None,))]
-            found = [stored for stored in chain.from_iterable(parts) if not _is_ignored(stored, forks)]
+            found = [stored for stored in chain.from_iterable(parts) if not _is_ignored(stored, self.feeds)]
             if len(found) >= limit or all(len(part) < most for part in parts):
                 return sorted(found, key=attrgetter("position"))[-limit:]
             most *= 4
@@ -372,8 +371,7 @@ class Account:
         write_private(self.path / name, f"{stringify(value)}\n".encode())
 
 
-def _is_ignored(stored: Stored, forks: Mapping[str, tuple[Message, Message]]) -> bool:
-    """Return whether a message comes from a fork of its feed on."""
-    named = sound.named(stored.text) if forks else None
-    proof = None if named is None else forks.get(named[0])
-    return proof is not None and stored.sequence >= ignored_from(proof)
+def _is_ignored(stored: Stored, feeds: SqliteFeeds) -> bool:
+    """Return whether a message comes from the fork of its feed on."""
+    named = sound.named(stored.text) if feeds.forks() else None
+    return named is not None and feeds.is_ignored(*named)

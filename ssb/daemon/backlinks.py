@@ -14,10 +14,11 @@ import json
 import re
 import sys
 from array import array
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -67,15 +68,28 @@ class Backlinks:
 
     def to(self, dest: str) -> list[Backlink]:
         """Return the links to a message, feed or blob: of all logs, in order of receipt, and then of messages
-        out of order. Raises InvalidRef.
+        out of order. Of a forked feed the messages from the fork on are left out. Raises InvalidRef.
         """
         start = sound.start_of(digest_of(dest))
         self._catch_up()
         logged = (stored.message for stored in self._feeds.at(self._find(start)))
         messages = [*logged, *self._feeds.out_of_order_with(dest)]
         return [
-            Backlink(each, link) for each in messages for link in links_of(each.content) if link.dest == dest
+            Backlink(each, link)
+            for each in messages
+            if not self._feeds.is_ignored(each.author, each.sequence)
+            for link in links_of(each.content)
+            if link.dest == dest
         ]
+
+    def authors(self, dest: str, after: int, limit: int) -> list[tuple[int, str]]:
+        """Return the position and the author of each message of the logs that links to a message, feed or
+        blob, the first `limit` after a position, in order of receipt. No message is read, so that one may be
+        named that has no such link. Raises InvalidRef.
+        """
+        start = sound.start_of(digest_of(dest))
+        self._catch_up()
+        return self._feeds.authors_at(islice(self._find(start, after), limit))
 
     def save(self) -> None:
         """Write the file; failures are ignored, as the index can be made again."""
@@ -125,14 +139,15 @@ class Backlinks:
         if self._behind >= max(_MOST_BEHIND, len(self._starts) // 20):
             self.save()
 
-    def _find(self, start: int) -> list[int]:
-        """Return the positions of messages that may link to a reference."""
-        at = bisect_left(self._starts, start)
-        found: list[int] = []
-        while at < len(self._starts) and self._starts[at] == start:
-            found.append(self._positions[at])
+    def _find(self, start: int, after: int = 0) -> Iterator[int]:
+        """Yield the positions, after one, of messages that may link to a reference."""
+        at, end = bisect_left(self._starts, start), bisect_right(self._starts, start)
+        at = bisect_right(self._positions, after, at, end)
+        while at < end:
+            yield self._positions[at]
             at += 1
-        return found + self._recent.get(start, [])
+        recent = self._recent.get(start, [])
+        yield from islice(recent, bisect_right(recent, after), None)
 
     def _merged(self) -> "tuple[array[int], array[int]]":
         """Return the columns of the file with the recent links in their places."""
@@ -173,6 +188,7 @@ def answers(backlinks: Backlinks, feeds: SqliteFeeds, options: Mapping[str, Valu
         found = [
             Backlink(stored.message, link)
             for stored in feeds.after(source, 0, feeds.tips().get(source, 0))
+            if not feeds.is_ignored(source, stored.sequence)
             for link in links_of(stored.message.content)
         ]
     else:

@@ -25,7 +25,7 @@ from ssb.keys import InvalidRef, parse_message
 from ssb.message import ForkedFeed, InvalidMessage, Message
 from ssb.rooms.room import REVOKE
 from ssb.store.blobs import RefusedBlob
-from ssb.store.feeds import Stored, ignored_from
+from ssb.store.feeds import Stored
 from ssb.transport.address import InvalidAddress, PeerAddress, parse_address
 from ssb.transport.calls import not_allowed
 from ssb.uri import plain
@@ -86,6 +86,8 @@ class Commands:
                     return self._settle()
                 case ("status",), _:
                     return self._status()
+                case ("forks",), _:
+                    return self._forks()
                 case ("pubs",), _:
                     return self._pubs()
                 case ("rooms",), _:
@@ -299,7 +301,7 @@ class Commands:
             "own": account.own.tip,
             "doubt": account.own.why() if account.own.doubt else "",
             "replicated": len(account.graph.replicated()),
-            "forked": {feed: ignored_from(proof) for feed, proof in sorted(account.feeds.forks().items())},
+            "forked": self._forks(),
             "ended": {feed: end.successor for feed, end in sorted(account.feeds.ends().items())},
             "damaged": {feed: [*numbers] for feed, numbers in account.feeds.damaged().items()},
             "blobs": account.blobs.used,
@@ -339,6 +341,12 @@ class Commands:
         if self._more is not None:
             status |= self._more()
         return status | {"names": self._names()}
+
+    def _forks(self) -> dict[str, Value]:
+        """Return the number of the first ignored message of each forked feed."""
+        feeds = self._account.feeds
+        firsts = ((feed, feeds.fork_of(feed)) for feed in sorted(feeds.forks()))
+        return {feed: first for feed, first in firsts if first is not None}
 
     def _names(self) -> dict[str, Value]:
         """Return the names of those that a status is about."""

@@ -109,7 +109,7 @@ class Selection:
             feed in self.wanted
             and peer not in self.hidden.get(feed, ())
             and self.partners.get(feed, peer) == peer
-            and feed not in self._feeds.forks()
+            and not self._feeds.is_frozen(feed)
         )
 
     def is_complete(self, feed: str) -> bool:

@@ -114,6 +114,21 @@ class Admission(FeedStore, Closing, ABC):
         self._ends |= changes.ends
         return message
 
+    def fork_of(self, feed: str) -> int | None:
+        """The number of a forked feed's first ignored message (`ignored_from`); None if it is not forked."""
+        proof = self.forks().get(feed)
+        return None if proof is None else ignored_from(proof)
+
+    def is_ignored(self, feed: str, sequence: int) -> bool:
+        """Whether a message of a feed comes from the fork of the feed on."""
+        first = self.fork_of(feed)
+        return first is not None and sequence >= first
+
+    def is_frozen(self, feed: str) -> bool:
+        """Whether a feed is forked, and all before the fork is here: nothing more is accepted."""
+        first = self.fork_of(feed)
+        return first is not None and self.tips().get(feed, 0) >= first - 1
+
     def ends(self) -> Mapping[str, End]:
         """The end of each feed that has ended."""
         return MappingProxyType(self._ends)
@@ -175,7 +190,9 @@ class Admission(FeedStore, Closing, ABC):
             if contradicts(before, message):
                 raise _fork(before, message)
         behind = self._held(feed, sequence + 1)
-        for other in [*self._out_of_order(feed, sequence), *([] if behind is None else [behind])]:
+        # A fork that was proved before its feed came may lie one message further back.
+        proof = self.forks().get(feed) or ()
+        for other in [*self._out_of_order(feed, sequence), *([] if behind is None else [behind]), *proof]:
             first, second = (other, message) if other.sequence == sequence else (message, other)
             if contradicts(first, second):
                 raise _fork(first, second)
@@ -183,16 +200,10 @@ class Admission(FeedStore, Closing, ABC):
         return True
 
     def _check_unforked(self, feed: str, message: Message | None = None) -> None:
-        """Raise ForkedFeed for a forked feed, with an earlier proof if the message gives one."""
+        """Raise ForkedFeed for a forked feed, unless the message comes before the fork."""
         proof = self.forks().get(feed)
-        if proof is None:
-            return
-        place = ignored_from(proof) if message is None else message.sequence
-        held = self._held(feed, place) if place < ignored_from(proof) else None
-        if held is not None and message is not None:
-            message.verify(self._hmac_key)
-            raise _fork(held, message)
-        raise _fork(*proof)
+        if proof is not None and (message is None or message.sequence >= ignored_from(proof)):
+            raise _fork(*proof)
 
 
 def _note_end(message: Message, changes: Changes) -> None:

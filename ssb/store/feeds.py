@@ -106,8 +106,8 @@ class FeedStore(Protocol):
         Of each feed the messages before the first invalid one are stored, all feeds in one transaction.
         Nothing is valid behind the end of a feed (`ssb.ending`).
         Duplicates are skipped. A message that contradicts a held one, or that continues another message than
-        the tip, is a fork: the store keeps both as proof, and accepts no more messages of that feed. The
-        proof of an earlier place replaces it (`ignored_from`).
+        the tip, is a fork: the store keeps both as proof, and accepts no more messages of that feed from
+        there on. The proof of an earlier place replaces it (`ignored_from`).
         `received` is in ms since 1970.
         """
 
@@ -142,7 +142,19 @@ class FeedStore(Protocol):
         """
 
     def forks(self) -> Mapping[str, tuple[Message, Message]]:
-        """For each forked feed the two messages that prove it (`ssb.message.proves_fork`)."""
+        """For each forked feed the two messages that prove it (`ssb.message.proves_fork`).
+
+        A damaged proof is lost when it is read, and its feed with it: read each by `get`.
+        """
+
+    def fork_of(self, feed: str) -> int | None:
+        """The number of a forked feed's first ignored message (`ignored_from`); None if it is not forked."""
+
+    def is_ignored(self, feed: str, sequence: int) -> bool:
+        """Whether a message of a feed comes from the fork of the feed on."""
+
+    def is_frozen(self, feed: str) -> bool:
+        """Whether a feed is forked, and all before the fork is here: nothing more is accepted."""
 
     def ends(self) -> Mapping[str, End]:
         """The end of each feed that has ended."""

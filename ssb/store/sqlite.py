@@ -26,7 +26,7 @@ from ssb.message import Message, contradicts
 from ssb.store import sound
 from ssb.store.admission import Admission, Changes, content_type
 from ssb.store.feed_table import STORED, FeedTable, Row
-from ssb.store.feeds import MAX_OUT_OF_ORDER, Stored, StoreError, Tip
+from ssb.store.feeds import MAX_OUT_OF_ORDER, Stored, StoreError, Tip, ignored_from
 
 _LAST = 2**63 - 1  # a position, or a sequence number
 
@@ -141,6 +141,13 @@ class SqliteFeeds(Admission, FeedTable):
         rows = (row for place in positions for row in self._query(f"{STORED} WHERE position = ?", (place,)))
         return [stored for stored in map(self._sound, rows) if stored is not None]
 
+    def authors_at(self, positions: Iterable[int]) -> list[tuple[int, str]]:
+        """Positions and authors of the messages of feeds at some positions; no message is read."""
+        self._refresh()
+        chosen = "SELECT position, feed FROM messages WHERE position = ?"
+        rows = (row for place in positions for row in self._query(chosen, (place,)))
+        return [(place, self._authors[feed]) for place, feed in rows if feed in self._authors]
+
     def out_of_order_with(self, reference: str) -> list[Message]:
         """The messages out of order whose texts have a reference, in order of receipt."""
         chosen = "SELECT text, id FROM out_of_order WHERE instr(text, ?) ORDER BY place"
@@ -156,6 +163,11 @@ class SqliteFeeds(Admission, FeedTable):
         """For each forked feed the two messages that prove it."""
         self._refresh()
         return self._forks
+
+    def fork_of(self, feed: str) -> int | None:
+        """The number of a forked feed's first ignored message; its proof is read once."""
+        self._refresh()
+        return self._forks.first(feed)
 
     def drop(self, feed: str) -> int:
         """Delete the messages of a feed, which may be received again later; return their number."""
@@ -334,7 +346,9 @@ class _Forks(Mapping[str, tuple[Message, Message]]):
 
     def __init__(self, feeds: SqliteFeeds) -> None:
         self._feeds = feeds
-        self._authors = dict.fromkeys(author for (author,) in feeds._query("SELECT author FROM forks"))
+        authors = (author for (author,) in feeds._query("SELECT author FROM forks"))
+        # feed -> number of its first ignored message; None until its proof is read
+        self._authors: dict[str, int | None] = dict.fromkeys(authors)
 
     def __contains__(self, feed: object) -> bool:
         return feed in self._authors
@@ -355,8 +369,17 @@ class _Forks(Mapping[str, tuple[Message, Message]]):
         if first is None or second is None or first.author != feed or not contradicts(first, second):
             del self._authors[feed]  # the proof is lost; a peer with both branches proves it again
             raise KeyError(feed)
+        self._authors[feed] = ignored_from((first, second))
         return first, second
 
-    def add(self, forks: Mapping[str, object]) -> None:
+    def first(self, feed: str) -> int | None:
+        """The number of a feed's first ignored message; None if no proof of its fork is here."""
+        known = self._authors.get(feed)
+        if known is None and feed in self._authors:
+            proof = self.get(feed)
+            known = None if proof is None else ignored_from(proof)
+        return known
+
+    def add(self, forks: Mapping[str, tuple[Message, Message]]) -> None:
         """Add feeds whose proofs were written."""
-        self._authors |= dict.fromkeys(forks)
+        self._authors |= {feed: ignored_from(proof) for feed, proof in forks.items()}

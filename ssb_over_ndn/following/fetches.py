@@ -93,6 +93,9 @@ class Fetches(Generic[F]):
     def __iter__(self) -> Iterator[str]:
         return iter(self._pauses)
 
+    def __contains__(self, ref: object) -> bool:
+        return ref in self._pauses
+
     def want(self, ref: str, now: int) -> None:
         """Start fetching, until drop()."""
         if ref not in self._fetches:

@@ -19,7 +19,7 @@ at home who has named them: the Interests' forwarding hint is that author's feed
 """
 
 from collections import Counter, OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 
 from base.timers import Timers, earliest
@@ -28,6 +28,7 @@ from forwarder.wire.feed import split_item
 from forwarder.wire.lp import open_data, open_interest, parse_lp
 from forwarder.wire.packet import Data, Interest, parse_data, read_name
 from forwarder.wire.tlv import MalformedPacket
+from ssb.applications.links import links_of
 from ssb.canonical import Value, object_in, stringify
 from ssb.graph import Graph
 from ssb.keys import is_message, named_blobs
@@ -54,6 +55,8 @@ from ssb_over_ndn.naming import (
 from ssb_over_ndn.serving.server import Announcer, FeedServer
 from ssb_over_ndn.serving.servers import Servers
 
+Naming = Callable[[str, int], Sequence[tuple[int, str]]]
+
 _MENTIONS = 10_000  # blobs whose authors are recorded
 _WAITING = 100  # blobs and messages requested by others and looked for here
 _PATIENCE_HERE = 30_000_000_000  # of Interests, while peers at home are asked
@@ -75,7 +78,8 @@ class Gateway(PeerWrapper):
         announce: feed's name -> the layering's Announcer; None if the layering has none.
         random: source of nonces.
         settle: called with the time, ns, when the application has output for the forwarder.
-        naming: message -> the feed of an author who has named it; None if nobody has.
+        naming: message, position -> the next positions after it of messages that name it, with their feeds,
+            as many as are read at once.
 
     Attributes:
         application: the NDN side.
@@ -93,7 +97,7 @@ class Gateway(PeerWrapper):
         announce: Callable[[bytes], Announcer | None],
         random: Random,
         settle: Callable[[int], None] = lambda now: None,
-        naming: Callable[[str], str | None] = lambda id_: None,
+        naming: Naming = lambda id_, after: [],
     ) -> None:
         super().__init__(program)
         self._settle = settle
@@ -124,7 +128,7 @@ class _NdnSide:
         announce: Callable[[bytes], Announcer | None],
         random: Random,
         counters: Counter[str],
-        naming: Callable[[str], str | None],
+        naming: Naming,
     ) -> None:
         self._peer = peer
         self._feeds = feeds
@@ -134,6 +138,8 @@ class _NdnSide:
             self._fetches = BlobFetches(blobs.store, random, self._hint, counters)
         self._loose = peer.services.loose
         self._naming = naming
+        self._asked: dict[str, tuple[int, str]] = {}  # message -> position and author of the last hint to it
+        self._newly_named: dict[str, str] = {}  # message -> author of a new link to it
         self._messages = MessageFetches(random, self._hint_to_message, counters)
         if self._loose is not None:
             self._loose.open(_NDN, "NDN")
@@ -169,6 +175,7 @@ class _NdnSide:
         for event in events:
             if event.message is not None:
                 self._note_mentions(event.message)
+                self._note_links(event.message, now)
                 self._published(event.message, now)
                 messages.append(event.message)
             elif event.event == "connected":
@@ -313,6 +320,7 @@ class _NdnSide:
         """
         for message in messages:
             self._note_mentions(message)
+            self._note_links(message, now)
         try:
             refused = self._peer.append(messages, now)
         except StoreError as error:
@@ -374,6 +382,10 @@ class _NdnSide:
         if len(self._messages) > 2 * len(loose.wanted) + _SPARE:
             for id_ in [id_ for id_ in self._messages if id_ not in loose.wanted]:
                 self._messages.drop(id_)
+        for kept in (self._asked, self._newly_named):
+            if len(kept) > len(self._messages) + _SPARE:
+                for id_ in [id_ for id_ in kept if id_ not in self._messages]:
+                    del kept[id_]
         self._messages.start(now)
         for id_, fetch in self._messages.take_complete().items():
             assert fetch.message is not None
@@ -395,12 +407,33 @@ class _NdnSide:
             else:
                 self._messages.want(id_, now)
 
-    def _hint_to_message(self, id_: str) -> tuple[bytes, ...] | None:
-        """Return the forwarding hint to a message; None if peers at home are to send it."""
-        author = self._naming(id_)
-        if author is not None and self._interests.is_home(author):
-            return None
-        return () if author is None else (log_name(author),)
+    def _hint_to_message(self, id_: str) -> tuple[bytes, ...]:
+        """Return the forwarding hint to a message: the feed of an author elsewhere who has named it.
+
+        Each attempt takes another author, first of a new link, then of all in order of receipt; after the
+        last one, and for messages that nobody elsewhere names, there is an attempt without a hint.
+        """
+        author = self._newly_named.pop(id_, None)
+        if author is not None and not self._interests.is_home(author):
+            return (log_name(author),)
+        after, last = self._asked.pop(id_, (0, ""))
+        named = self._naming(id_, after)
+        for place, author in named:
+            if author != last and not self._interests.is_home(author):
+                self._asked[id_] = place, author
+                return (log_name(author),)
+        if named:
+            self._asked[id_] = named[-1][0], last
+        return ()
+
+    def _note_links(self, message: Message, now: int) -> None:
+        """Fetch again the messages that an author elsewhere has just named."""
+        if not len(self._messages) or self._interests.is_home(message.author):
+            return
+        for id_ in dict.fromkeys(link.dest for link in links_of(message.content)):
+            if id_ in self._messages:
+                self._newly_named[id_] = message.author
+                self._messages.want(id_, now)
 
     # Blobs
 

@@ -61,6 +61,16 @@ def found(index: Backlinks) -> dict[str, list[tuple[str, Link]]]:
     return {dest: sorted((each.message.id, each.link) for each in index.to(dest)) for dest in DESTS}
 
 
+def authors(index: Backlinks, dest: str, most: int) -> list[str]:
+    """The authors of all messages of logs that link to something, asked for so many at a time."""
+    found: list[tuple[int, str]] = []
+    while more := index.authors(dest, found[-1][0] if found else 0, most):
+        assert len(more) <= most
+        found += more
+    assert found == sorted(found)
+    return [author for _, author in found]
+
+
 def expected(messages: Iterable[Message]) -> dict[str, list[tuple[str, Link]]]:
     links = [(message.id, link) for message in messages for link in plainly(message.content)]
     return {dest: sorted(each for each in links if each[1].dest == dest) for dest in DESTS}
@@ -101,6 +111,11 @@ class Story:
     def check(self) -> None:
         logged = [message for log in self.logs.values() for message in log]
         assert found(self.index) == expected([*logged, *self.loose])
+        linking = [(m.author, {link.dest for link in plainly(m.content)}) for m in logged]
+        for most in (1, 3):
+            # The index cannot tell the digests apart: each stands for all.
+            named = sorted(author for author, dests in linking if dests)
+            assert sorted(authors(self.index, DESTS[0], most)) == named
 
 
 STEPS = st.lists(

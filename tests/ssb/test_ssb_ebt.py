@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from base.units import MS, SECOND
 from ssb.generate import generate_feed
 from ssb.keys import Identity
-from ssb.message import Message
+from ssb.message import ForkedFeed, Message
 from ssb.replication.ebt import Ebt
 from ssb.replication.history import HistorySource
 from ssb.replication.replication import ProtocolError
@@ -536,3 +536,22 @@ def test_history_is_no_way_around_a_block() -> None:
     assert source.is_over
     peer.selection.show(KEYS[0], "ann")
     assert source.has_output
+
+
+def test_a_feed_whose_fork_is_proved_ahead_is_exchanged_up_to_the_fork() -> None:
+    """One peer has two messages 20 of a feed, as single ones; the other has one branch of it."""
+    feed, author = FEEDS[0], Identity.from_seed(bytes([1]) * 32)
+    other = Message.create(author, feed[18], {"type": "post", "text": "another message 20"}, 1.0)
+    swarm = Swarm([Ebt] * 2)
+    store = swarm.peers[0].feeds
+    store.append(feed[:5], 0.0)
+    store.add_out_of_order(feed[19], 0.0)
+    with pytest.raises(ForkedFeed):
+        store.add_out_of_order(other, 0.0)
+    for place in range(2):
+        want(swarm, place, KEYS[0])
+    swarm.publish(1, feed)
+    swarm.connect(0, 1, DELAY)
+    swarm.run(60 * SECOND)
+    assert store.tips()[KEYS[0]] == 19
+    assert store.is_frozen(KEYS[0])

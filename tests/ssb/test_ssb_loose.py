@@ -328,7 +328,7 @@ def test_the_command_completes_a_thread_through_peers(tmp_path: Path) -> None:
     shown = ssb(tmp_path / "ann", "get", root, "--thread").splitlines()
     assert sum(line.startswith("missing") for line in shown) == 1
     assert len(shown) == 5, "fetched messages stay"
-    with pytest.raises(UserError, match="neither it nor an answer is here"):
+    with pytest.raises(UserError, match="neither the message nor an answer to it is here"):
         ssb(tmp_path / "ann", "get", NOWHERE, "--thread")
     with pytest.raises(UserError, match="of the form %"):
         ssb(tmp_path / "ann", "get", LATER.author, "--thread")

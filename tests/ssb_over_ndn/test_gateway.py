@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 from hashlib import sha256
+from itertools import islice
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
@@ -148,13 +149,14 @@ class World:
             lambda feed: None,
             rng,
             settle,
-            lambda id_: self._naming(name, id_),
+            lambda id_, after: self._naming(name, id_, after),
         )
 
-    def _naming(self, name: str, id_: str) -> str | None:
-        """The author of the first message at a node that links to a message."""
-        log = (stored.message for stored in read_log(self.feeds[name], 0))
-        return next((m.author for m in log if id_ in (link.dest for link in links_of(m.content))), None)
+    def _naming(self, name: str, id_: str, after: int) -> list[tuple[int, str]]:
+        """Where the log of a node links to a message, and the authors, two at a time."""
+        log = ((stored.position, stored.message) for stored in read_log(self.feeds[name], after))
+        named = ((at, m.author) for at, m in log if id_ in (link.dest for link in links_of(m.content)))
+        return [*islice(named, 2)]
 
     def want_blob(self, name: str, blob: str) -> None:
         """Let a peer fetch a blob as soon as anybody has it."""
@@ -318,7 +320,7 @@ def test_a_message_that_another_one_names_crosses_and_its_feed_does_not(loss: fl
     world.run(5)
     for store in (world.feeds["ben"], world.feeds["g2"]):
         store.add_out_of_order(answer, 1.0)
-    world.gateways["g2"].application._naming = {question.id: answer.author}.get
+    world.gateways["g2"].application._naming = lambda id_, after: [] if after else [(1, answer.author)]
     asked = world.gateways["g2"].application._messages
     assert world.want_message("ben", question.id) is None
     world.run(20)
@@ -354,6 +356,58 @@ def test_an_interest_for_a_hash_goes_where_an_author_is_at_home_who_names_it() -
     world.run(20)
     assert world.want_message("ben", named.id) == named
     assert world.want_message("ben", other.id) is None
+
+
+def test_a_message_that_somebody_at_home_names_first_is_fetched_where_others_name_it() -> None:
+    """Ben names a stranger's message and has not got it; Ann, who is at home at the other gateway, names it
+    later, and has it.
+    """
+    world = World(shared=())
+    (named, _) = strangers()
+    world.feeds["ann"].add_out_of_order(named, 1.0)
+    for text in ("one", "two", "three"):
+        world.write("ben", text=text, root=named.id)
+    world.run(5)
+    assert world.tip("g2", "ben") == 3
+    world.change(lambda now: world.peers["ben"].want(world.identities["ann"].ref, now))
+    world.want_message("ben", named.id)
+    world.run(20)
+    assert world.want_message("ben", named.id) is None
+    world.run(60)
+    world.write("ann", text="answer", root=named.id)
+    world.run(5)
+    assert world.want_message("ben", named.id) == named, (
+        "the new link starts a fetch, and its author is asked"
+    )
+
+
+def test_each_attempt_asks_another_author_elsewhere() -> None:
+    """The first who names it has moved; somebody at home names it, too; the last one has it."""
+    world = World(shared=())
+    ann, ben = (world.identities[name].ref for name in ("ann", "ben"))
+    (named, gone) = strangers()
+    links = [(1, ben), (2, gone.author), (3, gone.author), (4, ben), (5, ann)]
+    world.feeds["ann"].add_out_of_order(named, 1.0)
+    side = world.gateways["g2"].application
+    asked: list[int] = []
+
+    def naming(id_: str, after: int) -> list[tuple[int, str]]:
+        asked.append(after)
+        return [link for link in links if link[0] > after][:2]
+
+    side._naming = naming
+    world.write("ben", text="at home")
+    world.run(5)
+    hints = [side._hint_to_message(named.id) for _ in range(8)]
+    # Two links are read at once; after the last one it begins again.
+    to_gone, to_ann = (log_name(gone.author),), (log_name(ann),)
+    assert hints == [to_gone, (), to_ann, (), to_gone, (), to_ann, ()]
+    assert asked == [0, 2, 4, 5] * 2
+    world.want_message("ben", named.id)
+    world.run(400)
+    assert world.want_message("ben", named.id) == named
+    world.run(1)
+    assert len(side._messages) == 0
 
 
 @pytest.mark.parametrize("what", ["another", "altered", "no message", "nothing"])

@@ -182,26 +182,46 @@ def _thread(commands: Any, root: str, patience: float) -> list[dict[str, Any]]:
 
 
 def _complete(commands: Any, tangles: Sequence[Tangle], patience: float) -> None:
-    """Fetch the messages that tangles lack, and say which nobody has sent."""
+    """Fetch the messages that tangles lack, and say which nobody has sent.
+
+    Messages from the fork of their feed on are ignored, as everywhere.
+    """
     unasked = ""
+    ignored: set[str] = set()
 
     def fetched(id_: str) -> Message | None:
         nonlocal unasked
+        if id_ in ignored:
+            return None
         try:
             value = commands.answer(["get"], [id_ if patience else {"id": id_, "ooo": False}])
         except CommandError as error:
             unasked = str(error)
             return None
+        first = None if value is None else commands.answer(["forks"], []).get(value["author"])
+        if first is not None and value["sequence"] >= first:
+            ignored.add(id_)
+            return None
         return None if value is None else Message.from_value(value)
 
     completion = Completion(tangles, fetched)
     ends = time.monotonic() + patience
-    while (missing := completion.proceed()) and not unasked and time.monotonic() < ends:
+    while (
+        (missing := [id_ for id_ in completion.proceed() if id_ not in ignored])
+        and not unasked
+        and time.monotonic() < ends
+    ):
         time.sleep(_PAUSE_S)
+    if ignored and patience:
+        click.echo(f"left out: {_list_of([*ignored])}: their feeds are forked before them", err=True)
     if missing and patience:
-        more = f" and {len(missing) - _MOST_NAMED} more" if len(missing) > _MOST_NAMED else ""
         why = unasked or f"no peer has sent them in {patience:g} s; the running peer keeps asking"
-        click.echo(f"missing: {', '.join(missing[:_MOST_NAMED])}{more}: {why}", err=True)
+        click.echo(f"missing: {_list_of(missing)}: {why}", err=True)
+
+
+def _list_of(ids: Sequence[str]) -> str:
+    more = f" and {len(ids) - _MOST_NAMED} more" if len(ids) > _MOST_NAMED else ""
+    return f"{', '.join(ids[:_MOST_NAMED])}{more}"
 
 
 @click.command()
