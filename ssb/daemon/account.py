@@ -135,7 +135,7 @@ class Account:
         for dropped in self._dropped():
             with suppress(KeyError):  # its feed is not here any more
                 contents.drop(dropped)
-        for deleted in self._deleted():
+        for deleted in _words_of(self.path / DELETED):
             contents.refuse(deleted)
         return contents
 
@@ -262,14 +262,6 @@ class Account:
         dropped = self._read_json("dropped.json")
         return [each for each in dropped if isinstance(each, str)] if isinstance(dropped, list) else []
 
-    def _deleted(self) -> list[str]:
-        try:
-            return (self.path / DELETED).read_text(encoding="utf-8", errors="replace").split()
-        except FileNotFoundError:
-            return []
-        except OSError as error:
-            raise StoreError(f"{self.path / DELETED}: {error.strerror}") from None
-
     def _add_deleted(self, message: str) -> None:
         """Append to the list. If its end is lost, a blob is fetched for others, and deleted, once more."""
         with suppress(OSError):
@@ -369,6 +361,16 @@ class Account:
 
     def _write_json(self, name: str, value: Value) -> None:
         write_private(self.path / name, f"{stringify(value)}\n".encode())
+
+
+def _words_of(path: Path) -> list[str]:
+    """Return the words of a file; none if it is missing."""
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").split()
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise StoreError(f"{path}: {error.strerror}") from None
 
 
 def _is_ignored(stored: Stored, feeds: SqliteFeeds) -> bool:

@@ -381,7 +381,7 @@ class Ebt(Replicator):
             return False
         if feed in session.exchanges and session.shares(feed):
             return True
-        self._count_unwanted(session)
+        _count_unwanted(session, self._limits)
         return False
 
     def _refuse(self, number: int, feed: str, error: InvalidMessage | ForkedFeed, now: int) -> None:
@@ -394,7 +394,7 @@ class Ebt(Replicator):
     def _store(self, number: int, messages: Sequence[Message], now: int, received: float) -> None:
         """See Replicator."""
         session = self.sessions[number]
-        messages = self._without_strays(session, messages)
+        messages = _without_strays(session, messages, self._tips, self._limits)
         before = {message.author: self._tips.get(message.author, 0) for message in messages}
         refused = self.append(messages, now, received, by=number)
         for feed, tip_before in before.items():
@@ -415,29 +415,6 @@ class Ebt(Replicator):
                 session.note(feed, now)
         for feed, error in refused.items():
             self._refuse(number, feed, error, now)
-
-    def _without_strays(self, session: Session, messages: Sequence[Message]) -> Sequence[Message]:
-        """Leave out messages that were under way before a feed was left here, and wanted again.
-
-        They do not come next. The note of the new wish asks for those before, and for these once more.
-        """
-        if session.returned.isdisjoint(message.author for message in messages):
-            return messages
-        kept = []
-        for message in messages:
-            feed = message.author
-            if feed in session.returned:
-                if message.sequence > self._tips.get(feed, 0) + 1:
-                    self._count_unwanted(session)
-                    continue
-                session.returned.discard(feed)
-            kept.append(message)
-        return kept
-
-    def _count_unwanted(self, session: Session) -> None:
-        session.unwanted += 1
-        if session.unwanted > self._limits.unwanted:
-            raise ProtocolError(f"more than {self._limits.unwanted} messages that are not wanted here")
 
     # Received notes
 
@@ -506,3 +483,30 @@ class Ebt(Replicator):
         if self._doubted:
             self._clocks.doubt_feeds(self._doubted)
             self._doubted = set()
+
+
+def _without_strays(
+    session: Session, messages: Sequence[Message], tips: Mapping[str, int], limits: Limits
+) -> Sequence[Message]:
+    """Leave out messages that were under way before a feed was left here, and wanted again.
+
+    They do not come next. The note of the new wish asks for those before, and for these once more.
+    """
+    if session.returned.isdisjoint(message.author for message in messages):
+        return messages
+    kept = []
+    for message in messages:
+        feed = message.author
+        if feed in session.returned:
+            if message.sequence > tips.get(feed, 0) + 1:
+                _count_unwanted(session, limits)
+                continue
+            session.returned.discard(feed)
+        kept.append(message)
+    return kept
+
+
+def _count_unwanted(session: Session, limits: Limits) -> None:
+    session.unwanted += 1
+    if session.unwanted > limits.unwanted:
+        raise ProtocolError(f"more than {limits.unwanted} messages that are not wanted here")
