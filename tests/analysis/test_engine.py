@@ -204,7 +204,7 @@ def rough(tmp_path_factory):
 @pytest.mark.spark
 def test_a_run_on_both_engines(rough, jvm):
     pages = {name: shown(analyze(rough / name, engine=name, all_tables=True)) for name in ("sail", "spark")}
-    assert check_alike(rough / "sail" / "tables", rough / "spark" / "tables") == 62
+    assert check_alike(rough / "sail" / "tables", rough / "spark" / "tables") == 64
     assert pages["sail"][0] == pages["spark"][0]
     assert pages["sail"][1] == f"Sail {metadata.version('pysail')}"
     assert pages["spark"][1] == f"Spark {metadata.version('pyspark')}"

@@ -947,8 +947,8 @@ def test_who_has_contents_that_are_to_be_deleted():
     """Samples of two nodes, at other times; what comes after the last item, at 100, is not its end."""
     runs = collected(
         context.RUNS,
-        ("holes", 0, "ssb", 0, 200, 0, 2, None, 10, 100, None),
-        ("ebt", 1, "ssb", 0, 200, 0, 2, None, 10, 100, None),
+        ("holes", 0, "ssb", 0, 200, 0, 2, None, None, 10, 100, None),
+        ("ebt", 1, "ssb", 0, 200, 0, 2, None, None, 10, 100, None),
     )
     counters = collected(
         "layering time node asked_contents",
@@ -977,8 +977,8 @@ def test_what_it_takes_that_feeds_are_found():
     """Two moves after the first publication, at 10; a node starts anew."""
     runs = collected(
         context.RUNS,
-        ("poll", 0, NDN, 0, 100, 0, 2, None, 10, 100, None),
-        ("link", 1, NDN, 0, 100, 0, 2, None, 10, 100, None),
+        ("poll", 0, NDN, 0, 100, 0, 2, None, None, 10, 100, None),
+        ("link", 1, NDN, 0, 100, 0, 2, None, None, 10, 100, None),
     )
     timeline = collected(
         context.TIMELINE,
@@ -1035,8 +1035,8 @@ def test_what_it_takes_that_feeds_are_found():
 def test_measure_and_compare():
     runs = collected(
         context.RUNS,
-        ("poll", 0, NDN, 0, 100, 0, 2, None, 0, 100, None),
-        ("lli", 1, NDN, 0, 100, 3, 2, 4, 0, 100, 30_000_000),
+        ("poll", 0, NDN, 0, 100, 0, 2, None, None, 0, 100, None),
+        ("lli", 1, NDN, 0, 100, 3, 2, None, 4, 0, 100, 30_000_000),
     )
     first = collected(
         "layering deliveries carried carried_bytes wire_frames wire_bytes interests asked renewals",
@@ -1089,7 +1089,7 @@ def test_measure_and_compare():
 
 
 def test_a_layering_that_delivered_nothing_has_no_figures_per_item():
-    runs = collected(context.RUNS, ("poll", 0, NDN, 0, 100, 0, 1, None, 0, 100, None))
+    runs = collected(context.RUNS, ("poll", 0, NDN, 0, 100, 0, 1, None, None, 0, 100, None))
     sent = {"poll": {"wire_frames": 4, "wire_bytes": 300, "interests": 4, "asked": 4}}
     values = {row["metric"]: row["value"] for row in compare(measure(runs, [sent])).to_pylist()}
     assert (values["published"], values["delivered"], values["delivered_share"]) == (0, 0, 0)

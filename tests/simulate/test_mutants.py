@@ -29,7 +29,7 @@ CAUGHT_BY = {
     "cancel for all": "downstream-is-the-only-way",
     "few nonces known": "more-llis-at-once-than-nonces-known",
     "grant shortened": "pulls-shorten-the-range-of-another",
-    "hop limits not counted": "frames-wait-longer-than-measured",
+    "hop limits not counted": 1043,
     "hops not counted": 131,
     "idle answer ignored": "forgery-spoils-a-repair",
     "loop not detected": 245,
@@ -62,7 +62,7 @@ COSTS = {
     "probes never rarer": "too-short-to-find-out-silence",
     "refused in step": 201398,
     "renewals that the holder alone believes": "answers-after-the-time-out",
-    "rest of a lifetime renewed": "rest-of-a-lifetime-renewed",
+    "rest of a lifetime renewed": 700121,
     "silent hops not pulled from": 200778,
     "who pushes not gone on with": "pulled-by-entries-of-one-item",
 }

@@ -25,6 +25,7 @@ FEW = {
     "commuter": ("pull", "poll", "long-lived", "sync", "lli", "ssb"),
     "crowd": ("lli", "persistent", "poll", "pull", "sync-log", "ssb", "ebt", "hub"),
     "deletion": ("holes",),
+    "devices": ("poll", "lli", "ssb"),
     "cut-tree": RUNGS,
     "deployment": ("poll", "lli"),
     "ending": ("pull", "poll", "long-lived", "persistent", "notify", "sync", "lli", "ssb", "tiny"),
