@@ -136,7 +136,9 @@ class Graph:
         yield from self._successors.items()
 
     def take_restated(self) -> set[tuple[str, str]]:
-        """Return each author and feed between whom a block, or any statement of the origin, has changed."""
+        """Return author and feed of each block that has changed since the last call; for the origin, of each
+        statement.
+        """
         restated, self._restated = self._restated, set()
         return restated
 

@@ -10,6 +10,10 @@ import re
 from typing import Final
 from urllib.parse import parse_qs, urlsplit
 
+TO_URL: Final = str.maketrans("+/", "-_")
+"""Of base64 to base64 for URLs, for str.translate."""
+FROM_URL: Final = str.maketrans("-_", "+/")
+"""And back."""
 _REFERENCE: Final = re.compile(
     r"(?:(feed|message|blob)([/:])(?:classic|ed25519|sha256)\2|(identity)([/:])group\4)"
     r"([A-Za-z0-9_-]+={0,2})(?:\?.*)?"
@@ -31,7 +35,7 @@ def plain(text: str) -> str:
     found = _REFERENCE.fullmatch(rest)
     if found is not None:
         sigil, suffix = _SIGILS[found[1] or found[3]]
-        return sigil + found[5].translate(str.maketrans("-_", "+/")) + suffix
+        return sigil + found[5].translate(FROM_URL) + suffix
     if rest.startswith(("address/multiserver", "address:multiserver")):
         addresses = parse_qs(urlsplit(rest).query).get("multiserverAddress")
         if addresses:

@@ -40,6 +40,7 @@ from ssb.keys import (
     verify,
 )
 from ssb.message import Message
+from ssb.uri import FROM_URL, TO_URL
 
 FUSION: Final = "fusion"
 """The type of all messages but those that hand on the secret key."""
@@ -401,7 +402,7 @@ class Fusions:
 
 def begin_content(author: str, key: Identity) -> dict[str, Any]:
     """Return the content that begins a fusion with a key pair, new and used for nothing else."""
-    id_ = _URI + key.ref[1:].removesuffix(_SECRET).translate(_TO_URL)
+    id_ = _URI + key.ref[1:].removesuffix(_SECRET).translate(TO_URL)
     return _content(_INIT, None, None) | {"id": id_, "members": {author: 1}}
 
 
@@ -457,10 +458,6 @@ def key_in(content: Mapping[str, Any], fusion: Fusion) -> Identity | None:
     return key if key.public_key == fusion.key else None
 
 
-_TO_URL: Final = str.maketrans("+/", "-_")
-_FROM_URL: Final = str.maketrans("-_", "+/")
-
-
 def _content(kind: str | None, root: str | None, previous: list[str] | None) -> dict[str, Any]:
     content: dict[str, Any] = {"type": FUSION} if kind is None else {"type": FUSION, "subtype": kind}
     return content | {"tangles": {FUSION: {"root": root, "previous": previous}}}
@@ -486,7 +483,7 @@ def _begun(message: Message, content: Mapping[str, Any]) -> Fusion | None:
     if not isinstance(id_, str) or not id_.startswith(_URI):
         return None
     try:
-        key = decode_base64(id_.removeprefix(_URI).translate(_FROM_URL))
+        key = decode_base64(id_.removeprefix(_URI).translate(FROM_URL))
     except InvalidRef:
         return None
     return Fusion(message.id, message.author, id_, key) if len(key) == 32 else None

@@ -31,7 +31,6 @@ from base.units import SECOND
 from ssb.canonical import Value
 from ssb.keys import InvalidRef, parse_feed
 from ssb.message import ForkedFeed, InvalidMessage, Message
-from ssb.replication.replication import ProtocolError
 from ssb.replication.replicator import Replicator
 from ssb.replication.session import DEFAULT_LIMITS, Exchange, Limits, Note, Selection, Session
 from ssb.replication.sources import Sources
@@ -381,7 +380,7 @@ class Ebt(Replicator):
             return False
         if feed in session.exchanges and session.shares(feed):
             return True
-        _count_unwanted(session, self._limits)
+        session.count_unwanted()
         return False
 
     def _refuse(self, number: int, feed: str, error: InvalidMessage | ForkedFeed, now: int) -> None:
@@ -394,7 +393,7 @@ class Ebt(Replicator):
     def _store(self, number: int, messages: Sequence[Message], now: int, received: float) -> None:
         """See Replicator."""
         session = self.sessions[number]
-        messages = _without_strays(session, messages, self._tips, self._limits)
+        messages = _without_strays(session, messages, self._tips)
         before = {message.author: self._tips.get(message.author, 0) for message in messages}
         refused = self.append(messages, now, received, by=number)
         for feed, tip_before in before.items():
@@ -486,7 +485,7 @@ class Ebt(Replicator):
 
 
 def _without_strays(
-    session: Session, messages: Sequence[Message], tips: Mapping[str, int], limits: Limits
+    session: Session, messages: Sequence[Message], tips: Mapping[str, int]
 ) -> Sequence[Message]:
     """Leave out messages that were under way before a feed was left here, and wanted again.
 
@@ -499,14 +498,8 @@ def _without_strays(
         feed = message.author
         if feed in session.returned:
             if message.sequence > tips.get(feed, 0) + 1:
-                _count_unwanted(session, limits)
+                session.count_unwanted()
                 continue
             session.returned.discard(feed)
         kept.append(message)
     return kept
-
-
-def _count_unwanted(session: Session, limits: Limits) -> None:
-    session.unwanted += 1
-    if session.unwanted > limits.unwanted:
-        raise ProtocolError(f"more than {limits.unwanted} messages that are not wanted here")

@@ -30,8 +30,14 @@ _FARTHEST: Final = -3
 
 @dataclass(slots=True)
 class _Session:
-    """A connection: the other peer, what it wants, what it was told is wanted here, the part of that which is
-    still to be sent, and the ids of messages to send.
+    """A connection.
+
+    Attributes:
+        remote: the other peer.
+        told: wants of this peer that the remote has been told, or will be.
+        news: those of them that are still to be sent.
+        wants: wants of the remote.
+        answers: ids of messages to send.
     """
 
     remote: str

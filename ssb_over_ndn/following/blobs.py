@@ -10,7 +10,7 @@ from forwarder.wire.tlv import MalformedPacket
 from ssb.store.blobs import BlobStore, Incoming, RefusedBlob
 from ssb.store.feeds import StoreError
 from ssb_over_ndn.following.fetch import Fetcher
-from ssb_over_ndn.following.fetches import PATIENCE, Fetches
+from ssb_over_ndn.following.fetches import PATIENCE, Fetch, Fetches
 from ssb_over_ndn.naming import SEGMENT_BYTES, read_segment, segment_name
 
 _WINDOW = 256  # segments that wait for those before them at most
@@ -57,7 +57,7 @@ class _Segments:
             self._incoming.write(content)
 
 
-class BlobFetch:
+class BlobFetch(Fetch):
     """Fetches one blob into a store.
 
     Args:
@@ -68,23 +68,18 @@ class BlobFetch:
         give_up: time-out without a segment, ns.
 
     Attributes:
-        error: why the fetch has failed; "" while it has not.
-        is_complete: whether the blob is in the store.
         rejected: failed attempts, by reason.
     """
 
     def __init__(
         self, blob: str, blobs: BlobStore, *, rng: Random, hint: tuple[bytes, ...], give_up: int
     ) -> None:
-        self.error = ""
-        self.is_complete = False
+        super().__init__(give_up)
         self.rejected: Counter[str] = Counter()
         self._blob = blob
         self._blobs = blobs
         self._rng = rng
         self._hint = hint
-        self._patience = give_up
-        self._gives_up_at = 0
 
     def start(self, now: int) -> None:
         """Request the first segment."""
@@ -102,18 +97,13 @@ class BlobFetch:
             must_be_fresh=bool(self.rejected),
         )
         self._fetcher.tip = 1
-        self._gives_up_at = now + self._patience
+        self._goes_on(now)
         self._fetcher.request(now)
 
     def stop(self) -> None:
         """Stop, and drop the received segments."""
         self._incoming.abort()
-        self._fetcher.stop()
-
-    @property
-    def is_over(self) -> bool:
-        """Whether the fetch has ended."""
-        return self.is_complete or bool(self.error)
+        super().stop()
 
     def receive(self, number: int, header: LpPacket, now: int) -> None:
         """Receive Data or a Nack under a segment's name."""
@@ -127,7 +117,7 @@ class BlobFetch:
             data = parse_data(header.fragment)
             self._fetcher.on_item(number + 1, data, header.congestion_mark, now)
             if self._segments.arrived > before:
-                self._gives_up_at = now + self._patience
+                self._goes_on(now)
             self._finish(now)
         except MalformedPacket:
             return
@@ -136,28 +126,6 @@ class BlobFetch:
         except StoreError as error:
             self.error = str(error)
             self.stop()
-
-    def take_outputs(self) -> list[bytes]:
-        """Return the packets for the forwarder."""
-        return self._fetcher.take_outputs()
-
-    def next_deadline(self) -> int | None:
-        """Return when wake() is due, ns."""
-        if self.is_over:
-            return None
-        due = self._fetcher.next_deadline()
-        return self._gives_up_at if due is None else min(due, self._gives_up_at)
-
-    def wake(self, now: int) -> None:
-        """Repeat requests, or give up."""
-        if self.is_over:
-            return
-        if now >= self._gives_up_at:
-            self.error = "nobody answers"
-            self.stop()
-            return
-        self._fetcher.wake(now)
-        self._fetcher.request(now)
 
     def _finish(self, now: int) -> None:
         """Request further segments; after the last one, verify the blob."""

@@ -1,11 +1,13 @@
 """Many fetches over NDN, of blobs or of messages: some at once, and again after a pause if they fail."""
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Final, Generic, TypeVar
 
 from base.timers import Timers, earliest
 from forwarder.wire.lp import LpPacket
+from ssb_over_ndn.following.fetch import Fetcher
 
 PATIENCE: Final = 30_000_000_000
 """Time-out of a fetch without progress, ns."""
@@ -15,47 +17,68 @@ _FIRST_PAUSE = 60_000_000_000
 _LONGEST_PAUSE = 3_600_000_000_000
 
 
-class Fetch(Protocol):
-    """A fetch of one thing."""
+class Fetch(ABC):
+    """A fetch of one thing, by one Fetcher at a time.
 
-    @property
-    def error(self) -> str:
-        """Why it has failed; "" while it has not."""
-        ...
+    Args:
+        give_up: time-out without progress, ns.
 
-    @property
-    def is_complete(self) -> bool:
-        """Whether it has succeeded."""
-        ...
+    Attributes:
+        error: why it has failed; "" while it has not.
+        is_complete: whether it has succeeded.
+        silence: why it fails if it gives up.
+    """
+
+    silence = "nobody answers"
+    _fetcher: Fetcher
+
+    def __init__(self, give_up: int) -> None:
+        self.error = ""
+        self.is_complete = False
+        self._patience = give_up
+        self._gives_up_at = 0
 
     @property
     def is_over(self) -> bool:
         """Whether it has ended."""
-        ...
+        return self.is_complete or bool(self.error)
 
+    @abstractmethod
     def start(self, now: int) -> None:
         """Send the first Interest."""
-        ...
+
+    @abstractmethod
+    def receive(self, number: int, header: LpPacket, now: int) -> None:
+        """Receive Data or a Nack under the name of a segment; a thing without segments has number 1."""
 
     def stop(self) -> None:
         """Stop."""
-        ...
-
-    def receive(self, number: int, header: LpPacket, now: int) -> None:
-        """Receive Data or a Nack under the name of a segment."""
-        ...
+        self._fetcher.stop()
 
     def take_outputs(self) -> list[bytes]:
         """Return the packets for the forwarder."""
-        ...
+        return self._fetcher.take_outputs()
 
     def next_deadline(self) -> int | None:
         """Return when wake() is due, ns."""
-        ...
+        if self.is_over:
+            return None
+        return earliest(self._fetcher.next_deadline(), self._gives_up_at)
 
     def wake(self, now: int) -> None:
         """Repeat Interests, or give up."""
-        ...
+        if self.is_over:
+            return
+        if now >= self._gives_up_at:
+            self.error = self.silence
+            self.stop()
+            return
+        self._fetcher.wake(now)
+        self._fetcher.request(now)
+
+    def _goes_on(self, now: int) -> None:
+        """Wait anew, after progress."""
+        self._gives_up_at = now + self._patience
 
 
 F = TypeVar("F", bound=Fetch)

@@ -9,7 +9,7 @@ from forwarder.wire.packet import Data, parse_data
 from forwarder.wire.tlv import MalformedPacket
 from ssb.message import Message
 from ssb_over_ndn.following.fetch import Fetcher
-from ssb_over_ndn.following.fetches import PATIENCE, Fetches
+from ssb_over_ndn.following.fetches import PATIENCE, Fetch, Fetches
 from ssb_over_ndn.naming import hash_name, read_hashed
 
 _LIFETIME_MS = 2000
@@ -42,7 +42,7 @@ class _One:
         self.message = item
 
 
-class MessageFetch:
+class MessageFetch(Fetch):
     """Fetches one message. Data with another one are refused, and the Interest is repeated past the caches
     that may have them.
 
@@ -51,47 +51,26 @@ class MessageFetch:
         rng: source of nonces.
         hint: the Interests' forwarding hint; empty if there is none.
         give_up: time-out, ns.
-
-    Attributes:
-        error: why the fetch has failed; "" while it has not.
-        refused: Data with another message.
     """
 
     def __init__(self, id_: str, *, rng: Random, hint: tuple[bytes, ...], give_up: int) -> None:
-        self.error = ""
-        self.refused = 0
+        super().__init__(give_up)
         self._one = _One(id_)
         self._fetcher = Fetcher(self._one, rng=rng, lifetime_ms=_LIFETIME_MS, hint=hint)
         self._fetcher.tip = 1
-        self._patience = give_up
-        self._gives_up_at = 0
 
     @property
     def message(self) -> Message | None:
         """The message, whose signature is not verified, once it has arrived."""
         return self._one.message
 
-    @property
-    def is_complete(self) -> bool:
-        """Whether the message has arrived."""
-        return self.message is not None
-
-    @property
-    def is_over(self) -> bool:
-        """Whether the fetch has ended."""
-        return self.is_complete or bool(self.error)
-
     def start(self, now: int) -> None:
-        """Send the first Interest."""
-        self._gives_up_at = now + self._patience
+        """See Fetch."""
+        self._goes_on(now)
         self._fetcher.request(now)
 
-    def stop(self) -> None:
-        """Stop."""
-        self._fetcher.stop()
-
     def receive(self, number: int, header: LpPacket, now: int) -> None:
-        """Receive Data or a Nack under the message's name; `number` is 1."""
+        """See Fetch."""
         if self.is_over:
             return
         if header.nack_reason is not None:
@@ -101,29 +80,9 @@ class MessageFetch:
             data = parse_data(header.fragment)
         except MalformedPacket:
             return
-        self.refused += not self._fetcher.on_item(number, data, header.congestion_mark, now)
-
-    def take_outputs(self) -> list[bytes]:
-        """Return the packets for the forwarder."""
-        return self._fetcher.take_outputs()
-
-    def next_deadline(self) -> int | None:
-        """Return when wake() is due, ns."""
-        if self.is_over:
-            return None
-        due = self._fetcher.next_deadline()
-        return self._gives_up_at if due is None else min(due, self._gives_up_at)
-
-    def wake(self, now: int) -> None:
-        """Repeat the Interest, or give up."""
-        if self.is_over:
-            return
-        if now >= self._gives_up_at:
-            self.error = "other Data come in its place" if self.refused else "nobody answers"
-            self.stop()
-            return
-        self._fetcher.wake(now)
-        self._fetcher.request(now)
+        if not self._fetcher.on_item(number, data, header.congestion_mark, now):
+            self.silence = "other Data come in its place"
+        self.is_complete = self.message is not None
 
 
 class MessageFetches(Fetches[MessageFetch]):

@@ -93,7 +93,7 @@ class Sources:
         or a reply then names no difference.
         """
         here, there = (self._places[name].host.forwarder.feeds for name in (node, peer))
-        if here is None or there is None:
+        if here is None or there is None or not self._begun:
             return []
         to, back = self._places[node].faces[peer], self._places[peer].faces[node]
         agreed = []
