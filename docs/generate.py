@@ -243,7 +243,7 @@ def _meaning(kind: int, form: str, value: bytes) -> str:
         return f" {read_nni(value)}"
     if form == _EVIDENCE:
         said = evidences.decode_evidence(value)
-        signed = ", and its signature" if said.proof else ""
+        signed = ", signed, and its signature" if said.proof else ", signed" if said.is_signed else ""
         return f": number {said.number} from {said.hops} hops{signed}"
     if value == WRITER.public_key:
         return ": the writer's key"

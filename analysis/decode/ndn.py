@@ -1,7 +1,7 @@
 """NDN packets of a whole window: NDNLPv2, Interest and Data, decoded in parallel into columns.
 
 Results equal those of the reference decoder (analysis/decode/reference.py). Unusual packets (Nacks, first
-fragments, unknown or reordered fields, no Fragment, signed evidence, anything malformed) are only detected
+fragments, unknown or reordered fields, no Fragment, proven evidence, anything malformed) are only detected
 here and left to that decoder.
 
 Sources: NDN packet format 0.3; NDNLPv2 (NFD wiki), revision 63.
@@ -17,7 +17,7 @@ from analysis.decode.reference import payload_bytes
 from analysis.decode.tlv_batch import NNI, Grammar, Octets, headers, is_nni, numbers
 from base.units import MS
 from captures.formats.records import Flags, Ints
-from forwarder.wire.evidence import MOST_HOPS
+from forwarder.wire.evidence import MOST_HOPS, SIGNED
 from forwarder.wire.feed import BACKLINK, PAYLOAD, SSB_MESSAGE
 from forwarder.wire.lp import FEED_STATE, LP_PACKET
 from forwarder.wire.name import NAME
@@ -241,14 +241,14 @@ def _decode_feed_state(octets: Octets, rows: Ints, at: Ints, length: Ints, colum
 def _decode_evidence(
     octets: Octets, rows: Ints, here: Flags, at: Ints, length: Ints, columns: Columns
 ) -> Flags:
-    """Decode unsigned evidence; return a mask of the rows decoded."""
+    """Decode evidence without a proof; return a mask of the rows decoded."""
     size = length - 1
     value = numbers(octets, at + 1, size)
     small = (size > 1) & (
         value >> (np.clip(4 * size, 4, 32)).astype(np.uint64) == 0
     )  # not in the shortest form
     fine: Flags = here & is_nni(size) & ~small & (value.view(np.int64) >= 0)
-    fine &= (octets.words(at) >> np.uint64(56)).view(np.int64) < MOST_HOPS
+    fine &= (octets.words(at) >> np.uint64(56)).view(np.int64) & ~SIGNED < MOST_HOPS
     if fine.any():
         which, values = distinct(octets, at[fine], length[fine])
         columns.put_texts("evidence", rows[fine], which, values)

@@ -89,6 +89,7 @@ field("feed.limit", "uint64", "Limit: last item that the sender will push")
 field("feed.first", "uint64", "First: oldest item that the sender can push")
 field("evidence.number", "uint64", "Evidence of a source: number")
 field("evidence.hops", "uint8", "Evidence of a source: hops")
+field("evidence.signed", "bool", "The number is signed")
 field("evidence.signature", "bytes", "Signature of the number")
 field("hello.number", "uint64", "Number, to be replied to")
 field("hello.reply", "uint64", "Number of the Hello that is replied to")
@@ -383,12 +384,17 @@ local LAST_EVIDENCE = UInt64.max()
 -- Returns the number and the hops of evidence of a source, and the length of the number.
 local function evidence_of(bytes)
     local size = #bytes > 64 and #bytes - 64 or #bytes
-    if not is_nni(size - 1) or byte(bytes, 1) >= 64 then
+    local first = byte(bytes, 1)
+    local hops = first % 128
+    if not is_nni(size - 1) or hops >= 64 then
         malformed("evidence of " .. #bytes .. " bytes, or from too far away")
+    end
+    if first < 128 and #bytes > size then
+        malformed("evidence with the signature of a number that is not signed")
     end
     local value = to_uint64(sub(bytes, 2, size))
     if value == LAST_EVIDENCE then malformed("evidence with a number that leaves no room for another") end
-    return value, byte(bytes, 1), size - 1
+    return value, hops, size - 1
 end
 
 function read.evidence(p, _, start, stop, tree, entry, r)
@@ -397,7 +403,8 @@ function read.evidence(p, _, start, stop, tree, entry, r)
     if not tree then return end
     local below = tree:add(p.tvb(start, stop - start), entry[2])
     below:add(F["evidence.number"], p.tvb(start + 1, size))
-    below:add(F["evidence.hops"], p.tvb(start, 1))
+    below:add(F["evidence.hops"], p.tvb(start, 1), hops)
+    below:add(F["evidence.signed"], p.tvb(start, 1), byte(p.s, start + 1) >= 128)
     if stop > start + 1 + size then
         below:add(F["evidence.signature"], p.tvb(start + 1 + size, stop - start - 1 - size))
     end

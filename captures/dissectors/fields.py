@@ -132,7 +132,7 @@ class Fixed(Tlv):
 
 
 class Source(Tlv):
-    """Evidence of a source: number, hops, and the signature, which may be empty."""
+    """Evidence of a source: number, hops, whether the number is signed, and the signature if it is there."""
 
     def decode(self, value: bytes) -> Any:  # noqa: D102
         return decode_evidence(value)
@@ -144,7 +144,7 @@ class Source(Tlv):
         return x if x is None or isinstance(x, VolatileValue) else Evidence(*x)
 
     def i2repr(self, pkt: Packet | None, x: Any) -> str:  # noqa: D102
-        return source_text(x) + (" signed" if x.proof else "")
+        return source_text(x) + (" signed" if x.is_signed else "")
 
 
 class OptionalSource(Source):

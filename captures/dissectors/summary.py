@@ -29,7 +29,9 @@ Fields = list[tuple[str, Any]]
 _LONGEST_COMPONENT = 24
 _SHOWN_BYTES = 3
 _LAST = (1 << 64) - 1
-_NUMBER, _HOPS, _PROOF = (f"ndn.evidence.{name}" for name in ("number", "hops", "signature"))
+_NUMBER, _HOPS, _SIGNED, _PROOF = (
+    f"ndn.evidence.{name}" for name in ("number", "hops", "signed", "signature")
+)
 
 
 def short_name(uri: str) -> str:
@@ -260,7 +262,7 @@ def _walk(packet: Element) -> Iterator[tuple[str, Any]]:
         value = packet.getfieldval(field.name)
         for each in value if isinstance(value, list) else [value]:
             if isinstance(each, Evidence):
-                yield from ((_NUMBER, each.number), (_HOPS, each.hops))
+                yield from ((_NUMBER, each.number), (_HOPS, each.hops), (_SIGNED, each.is_signed))
                 if each.proof:
                     yield _PROOF, each.proof
             elif isinstance(each, Data):
@@ -309,7 +311,17 @@ FIELD_NAMES = sorted(
     {"frame.number", "frame.interface_name", "ip.src", "ip.dst", "ip.addr"}
     | TINY_FIELDS
     | SHOWN.keys() - {""}
-    | {"ndn.type", "ndn.problem", "ndn.name", "ndn.feed.item", "ndn.feed.fork", _NUMBER, _HOPS, _PROOF}
+    | {
+        "ndn.type",
+        "ndn.problem",
+        "ndn.name",
+        "ndn.feed.item",
+        "ndn.feed.fork",
+        _NUMBER,
+        _HOPS,
+        _SIGNED,
+        _PROOF,
+    }
     | {"ndn.can_be_prefix", "ndn.must_be_fresh", "ndn.lli.credit", "ndn.lli.first", "ndn.lli.last"}
 )
 """Names of all fields."""

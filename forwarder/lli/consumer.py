@@ -238,8 +238,8 @@ class Consumer:
 
     def _hear_of_source(self, header: LpPacket, now: int) -> None:
         """Take note whether the network knows a source."""
-        evidence = header.evidence
-        if evidence is None or (self._is_relay and not evidence.beats(self.evidence)):
+        evidence = header.evidence and header.evidence.proven_by(self.evidence)
+        if evidence is None or (self._is_relay and not (evidence.is_whole and evidence.beats(self.evidence))):
             if self.is_fed:
                 self.is_fed, self._unfed_since = False, now
             return

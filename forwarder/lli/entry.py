@@ -157,7 +157,7 @@ class FeedEntry:
         """Return the evidence that an upstream's must beat."""
         if self.demanded is None or self.evidence is None or not self.is_fed:
             return None if self.evidence is None else self.evidence.bare
-        return Evidence(max(self.demanded, self.evidence.number), 0)
+        return Evidence(max(self.demanded, self.evidence.number), 0, self.evidence.is_signed)
 
     def is_wanted(self, seq: int) -> bool:
         """Return whether an item was asked for, of any next hop, and has not come.

@@ -20,6 +20,7 @@ from forwarder.lli.entry import FeedEntry
 from forwarder.lli.estimates import Rtt
 from forwarder.lli.upstream import MAX_TRIES
 from forwarder.tables.face import Face
+from forwarder.wire.evidence import Evidence
 from forwarder.wire.hello import MOST_STANDINGS, Hello, Standing, digest, make_hello, membership
 
 HELLO: Final = 3_200 * MS
@@ -122,14 +123,20 @@ class Neighbour:
         told = granted.told
         return Standing(reference, first, granted.limit, None if told is None else told.bare)
 
-    def news(self, reference: bytes) -> Standing:
-        """Return the standing of its own grant of one feed, with the proof that it may lack."""
+    def proven_state(self, reference: bytes, known: Evidence | None) -> Standing:
+        """Return the same with the proof, unless a node with this evidence has it."""
         state = self.state(reference)
         entry = self.granted.get(reference)
         granted = None if entry is None else entry.ranges.get(self.face)
-        if granted is None or state.next is None:
+        if granted is None or granted.told is None or state.next is None:
             return state
-        return state._replace(evidence=granted.shown())
+        return state._replace(evidence=granted.told.shown_to(known))
+
+    def news(self, reference: bytes) -> Standing:
+        """Return the standing of its own grant of one feed for a neighbour that has sent its Known."""
+        entry = self.granted.get(reference)
+        granted = None if entry is None else entry.ranges.get(self.face)
+        return self.proven_state(reference, None if granted is None else granted.known)
 
     def grants(self) -> list[Standing]:
         """Return all that it has granted, as it stands here."""
@@ -391,7 +398,7 @@ class Neighbours:
                 if entry is not None:
                     news.dropped.append(entry)
             elif mine != have:
-                states.append(mine)
+                states.append(neighbour.proven_state(have.reference, have.evidence))
         return states
 
     def _replied(self, neighbour: Neighbour, now: int, *, is_renewed: bool) -> list[FeedEntry]:

@@ -143,13 +143,15 @@ class Producer:
         return self._own
 
     def _issued(self, number: int) -> Evidence:
-        return Evidence(number, 0, b"" if self._sign is None else self._sign(proven_text(self.feed, number)))
+        if self._sign is None:
+            return Evidence(number, 0)
+        return Evidence(number, 0, True, self._sign(proven_text(self.feed, number)))
 
     def _advance(self, known: Evidence | None) -> None:
         if self.is_relay:
             return
-        own = Evidence(1, 0) if self._own is None else self._own
-        if known is not None and not own.beats(known) and known.is_believable(own):
+        own = Evidence(1, 0, self._sign is not None) if self._own is None else self._own
+        if known is not None and known.calls_for_more(own):
             self._own = self._issued(known.number + 1)
 
     def _tell(self, limit: int, first: int | None, known: Evidence | None) -> None:

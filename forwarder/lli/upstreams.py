@@ -215,14 +215,16 @@ class Upstreams:
         holder = entry.holder(face)
         if holder is None:
             return
-        if evidence is not None:
-            evidence = self._believed(entry, evidence)
-        known = entry.evidence
-        is_first_signed = evidence is not None and evidence.proof and known is not None and not known.proof
-        if is_first_signed:
-            known = None  # numbers that anybody can make up count no longer
-        holder.offered = evidence
         entry.muted.discard(face)
+        known = entry.evidence
+        if evidence is not None:
+            evidence = evidence.proven_by(known)
+            if not evidence.is_whole and evidence.beats(known):
+                # Who says so takes this node for what it was before it began anew.
+                self._send_llis(entry, face, holder.demand(now), now)
+                return
+            evidence = self._believed(entry, evidence)
+        holder.offered = evidence
         if evidence is None:
             if face == entry.face and entry.is_fed:
                 self._lose(entry, now)
@@ -242,24 +244,29 @@ class Upstreams:
             else:
                 holder.is_corrected = True
                 self._send_llis(entry, face, holder.demand(now), now)
-        elif not entry.is_fed or is_first_signed or self._is_cheaper(entry, face):
+        elif (
+            not entry.is_fed
+            or known is None
+            or known.is_signed < evidence.is_signed
+            or self._is_cheaper(entry, face)
+        ):
             self._adopt(entry, face, evidence, now)
 
     def _believed(self, entry: FeedEntry, evidence: Evidence) -> Evidence | None:
         """Check the number of evidence, if it is news; None if it is not to be believed.
 
-        Once the feed's author has signed a number, nobody else can issue a higher one.
+        Once the feed's author has signed a number, one that is not signed is not believed.
         """
         known = entry.evidence
-        if known is not None and evidence.number <= known.number and (known.proof or not evidence.proof):
-            return evidence._replace(proof=known.proof if evidence.number == known.number else b"")
-        text = proven_text(entry.feed, evidence.number)
-        is_proven = bool(evidence.proof) and is_signed(entry.feed, evidence.proof, text)
-        is_needed = bool(evidence.proof) or (known is not None and bool(known.proof))
-        if not is_proven and (is_needed or not evidence.is_believable(known)):
+        if known is not None and evidence.is_signed == known.is_signed and evidence.number <= known.number:
+            return evidence
+        if evidence.is_signed:
+            is_fine = is_signed(entry.feed, evidence.proof, proven_text(entry.feed, evidence.number))
+        else:
+            is_fine = (known is None or not known.is_signed) and evidence.is_believable(known)
+        if not is_fine:
             self._counters["rejected_evidence"] += 1
-            return None
-        return evidence
+        return evidence if is_fine else None
 
     def refused(self, entry: FeedEntry, face: int, now: int) -> None:
         """Take in a next hop's refusal: it is asked again after a pause."""
@@ -339,9 +346,7 @@ class Upstreams:
         wanted = [
             granted.known.number
             for _, granted in entry.ranges.items()
-            if granted.known is not None
-            and not entry.evidence.beats(granted.known)
-            and granted.known.is_believable(entry.evidence)
+            if granted.known is not None and granted.known.calls_for_more(entry.evidence)
         ]
         number = max(wanted, default=None)
         if number is None or number < entry.evidence.number:

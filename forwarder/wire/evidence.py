@@ -4,7 +4,8 @@ A number that only a source of the feed advances, and the hops to that source. E
 one, and takes for its upstream only a node whose evidence is better than its own. Own evidence never gets
 worse, so the upstreams of a feed cannot form a cycle, whatever is lost, late or doubled.
 
-Encoded as one byte of hops, the number as a NonNegativeInteger, and the signature if there is one.
+Encoded as one byte of hops, in which one bit tells whether the number is signed, the number as a
+NonNegativeInteger, and the signature unless the receiver has it.
 """
 
 from typing import Final, NamedTuple
@@ -17,6 +18,8 @@ LAST_NUMBER: Final = (1 << 64) - 2
 MOST_LEAP: Final = 1 << 32
 """Longest believable lead of a number: a forged one must leave room for higher ones."""
 _MOST_FIRST: Final = 1 << 63
+SIGNED: Final = 0x80
+"""Bit in the byte of hops: the number is signed, even if the signature is left out."""
 PROOF_BYTES: Final = 64
 _DOMAIN: Final = b"feednet source\0"  # no packet begins so
 
@@ -27,36 +30,58 @@ class Evidence(NamedTuple):
     Attributes:
         number: the highest received; only a source issues a higher one.
         hops: to the source that has issued it, at that time.
-        proof: the signature of the number by the feed's key, 64 bytes; empty if the source does not have that
-            key, or the proof is known. Comparisons ignore it.
+        is_signed: the source has signed the number by the feed's key.
+        proof: that signature, 64 bytes; empty if there is none, or the receiver has it.
     """
 
     number: int
     hops: int
+    is_signed: bool = False
     proof: bytes = b""
 
     def beats(self, other: "Evidence | None") -> bool:
-        """Return whether it is strictly better: newer, or as new and nearer; any is better than none."""
+        """Return whether it is strictly better: signed, else newer, else nearer; any is better than none."""
         if other is None:
             return True
+        if self.is_signed != other.is_signed:
+            return self.is_signed
         return self.number > other.number or (self.number == other.number and self.hops < other.hops)
 
     @property
     def onward(self) -> "Evidence":
         """The evidence of a node that takes this one's owner for upstream."""
-        return Evidence(self.number, self.hops + 1, self.proof)
+        return Evidence(self.number, self.hops + 1, self.is_signed, self.proof)
 
     @property
     def bare(self) -> "Evidence":
         """The same without its proof."""
-        return Evidence(self.number, self.hops)
+        return Evidence(self.number, self.hops, self.is_signed)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it can be checked: its proof is there if its number is signed."""
+        return bool(self.proof) or not self.is_signed
 
     def shown_to(self, known: "Evidence | None") -> "Evidence":
-        """Return it as it is sent to a node with this Known: without its proof if that holds the number.
+        """Return it as it is sent to a node with this Known: without its proof if that holds it.
 
         A Known of no hops asks for a number above it, and is not held.
         """
-        return self.bare if known is not None and known.hops and known.number == self.number else self
+        is_held = known is not None and known.is_signed and known.hops and known.number == self.number
+        return self.bare if is_held else self
+
+    def proven_by(self, known: "Evidence | None") -> "Evidence":
+        """Return it with the proof of known evidence that has the same signed number."""
+        if self.is_signed and known is not None and known.is_signed and known.number == self.number:
+            return self._replace(proof=known.proof)
+        return self
+
+    def calls_for_more(self, own: "Evidence") -> bool:
+        """Return whether this, as a Known, calls for a newer number than a source's own.
+
+        Without the key a source cannot beat a signed number.
+        """
+        return not own.beats(self) and self.is_signed == own.is_signed and self.is_believable(own)
 
     def is_believable(self, known: "Evidence | None") -> bool:
         """Return whether its number's lead over known evidence is believable."""
@@ -65,18 +90,21 @@ class Evidence(NamedTuple):
 
 def encode_evidence(evidence: Evidence) -> bytes:
     """Encode, the proof too if it is there."""
-    return bytes((evidence.hops,)) + nni(evidence.number) + evidence.proof
+    return bytes((evidence.hops | SIGNED * evidence.is_signed,)) + nni(evidence.number) + evidence.proof
 
 
 def decode_evidence(value: bytes) -> Evidence:
     """Decode; raise MalformedPacket."""
     end = len(value) - PROOF_BYTES if len(value) > PROOF_BYTES else len(value)
-    if end not in (2, 3, 5, 9) or value[0] >= MOST_HOPS:
+    if end not in (2, 3, 5, 9) or value[0] & ~SIGNED >= MOST_HOPS:
         raise MalformedPacket(f"evidence of {len(value)} bytes, or from too far away")
+    is_signed = value[0] >= SIGNED
+    if end < len(value) and not is_signed:
+        raise MalformedPacket("evidence with the signature of a number that is not signed")
     number = read_nni(value[1:end])
     if number > LAST_NUMBER:
         raise MalformedPacket("evidence with a number that leaves no room for another")
-    return Evidence(number, value[0], value[end:])
+    return Evidence(number, value[0] & ~SIGNED, is_signed, value[end:])
 
 
 def proven_text(feed: bytes, number: int) -> bytes:

@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 import pytest
-from hypothesis import example, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from forwarder.wire.evidence import (
@@ -27,8 +27,9 @@ NUMBERS = st.integers(0, LAST_NUMBER) | st.sampled_from(
 )
 HOPS = st.integers(0, MOST_HOPS - 1)
 PROOFS = st.just(b"") | st.binary(min_size=PROOF_BYTES, max_size=PROOF_BYTES)
-EVIDENCE = st.builds(Evidence, NUMBERS, HOPS, PROOFS)
-SMALL = st.builds(Evidence, st.integers(0, 3), st.integers(0, 3), st.just(b""))
+UNSIGNED = st.builds(Evidence, NUMBERS, HOPS, st.just(False), st.just(b""))
+EVIDENCE = UNSIGNED | st.builds(Evidence, NUMBERS, HOPS, st.just(True), PROOFS)
+SMALL = st.builds(Evidence, st.integers(0, 3), st.integers(0, 3), st.booleans(), st.just(b""))
 
 
 # The bytes.
@@ -42,7 +43,8 @@ SMALL = st.builds(Evidence, st.integers(0, 3), st.integers(0, 3), st.just(b""))
         (Evidence(300, 63), "3f 012c"),
         (Evidence(1 << 16, 1), "01 00010000"),
         (Evidence(LAST_NUMBER, 0), "00 fffffffffffffffe"),
-        (Evidence(7, 2, b"s" * 64), "02 07" + "73" * 64),
+        (Evidence(7, 2, True), "82 07"),
+        (Evidence(7, 2, True, b"s" * 64), "82 07" + "73" * 64),
     ],
 )
 def test_the_bytes(evidence: Evidence, wire: str) -> None:
@@ -66,6 +68,8 @@ def test_it_reads_as_it_was_written(evidence: Evidence) -> None:
         b"\0" + nni(LAST_NUMBER + 1),
         b"\0" + nni(LAST_NUMBER + 1) + bytes(PROOF_BYTES),
         bytes((MOST_HOPS, 1)) + bytes(PROOF_BYTES),
+        b"\xc0\1" + bytes(PROOF_BYTES),
+        b"\2\7" + bytes(PROOF_BYTES),
     ],
     ids=lambda value: f"{len(value)}:{value[:9].hex()}",
 )
@@ -84,7 +88,7 @@ def test_any_bytes_are_evidence_or_malformed(value: bytes) -> None:
         return
     assert evidence.number <= LAST_NUMBER
     assert evidence.hops < MOST_HOPS
-    assert len(evidence.proof) in (0, PROOF_BYTES)
+    assert len(evidence.proof) in ((0, PROOF_BYTES) if evidence.is_signed else (0,))
     again = encode_evidence(evidence)
     assert decode_evidence(again) == evidence
     assert len(again) <= len(value)
@@ -120,9 +124,30 @@ def test_what_is_signed_names_the_feed_and_the_number_and_is_no_packet() -> None
 
 
 @given(SMALL, SMALL)
-def test_it_is_a_strict_order_by_number_and_then_by_nearness(one: Evidence, other: Evidence) -> None:
-    assert one.beats(other) == ((one.number, -one.hops) > (other.number, -other.hops))
+def test_it_is_a_strict_order_signed_first_then_by_number_and_nearness(
+    one: Evidence, other: Evidence
+) -> None:
+    def rank(evidence: Evidence) -> tuple[bool, int, int]:
+        return evidence.is_signed, evidence.number, -evidence.hops
+
+    assert one.beats(other) == (rank(one) > rank(other))
     assert one.beats(None)
+
+
+@given(SMALL, SMALL)
+def test_a_demand_calls_for_more_where_its_number_is_not_beaten(known: Evidence, own: Evidence) -> None:
+    newer = own._replace(number=known.number + 1, hops=0)
+    assert known.calls_for_more(own) == (not own.beats(known) and newer.beats(known))
+
+
+@given(EVIDENCE, st.none() | EVIDENCE)
+def test_a_proof_is_left_out_only_where_it_can_be_put_back(
+    evidence: Evidence, known: Evidence | None
+) -> None:
+    assume(evidence.is_whole)
+    if known is not None and known.is_signed and known.number == evidence.number:
+        known = known._replace(proof=evidence.proof)
+    assert evidence.shown_to(known).proven_by(known) == evidence
 
 
 @given(EVIDENCE, EVIDENCE)

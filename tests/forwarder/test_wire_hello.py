@@ -34,7 +34,9 @@ from forwarder.wire.tlv import MalformedPacket, element, nni
 NNI = st.integers(0, (1 << 64) - 1) | st.sampled_from([0, 255, 256, 65536, 1 << 32])
 REFERENCES = st.binary(min_size=REFERENCE_BYTES, max_size=REFERENCE_BYTES)
 PROOFS = st.just(b"") | st.binary(min_size=PROOF_BYTES, max_size=PROOF_BYTES)
-PROVEN = st.builds(Evidence, st.integers(0, LAST_NUMBER), st.integers(0, MOST_HOPS - 1), PROOFS)
+NUMBERS, HOPS = st.integers(0, LAST_NUMBER), st.integers(0, MOST_HOPS - 1)
+UNSIGNED = st.builds(Evidence, NUMBERS, HOPS, st.just(False), st.just(b""))
+PROVEN = UNSIGNED | st.builds(Evidence, NUMBERS, HOPS, st.just(True), PROOFS)
 STANDINGS = st.builds(
     lambda ref, span, evidence: Standing(ref, *span, evidence),
     REFERENCES,

@@ -140,7 +140,9 @@ def from_builders() -> dict[str, bytes]:
         "announced": make_lp(data, no_cache=True, announcement=data, acks=(1, 2, 3)),
         "pushed": make_lp(data, tip=7, limit=9),
         "feed-state": make_feed_state(OWN_NAME, tip=7, limit=9, first=3),
-        "feed-state-evidence": make_feed_state(OWN_NAME, tip=7, limit=9, evidence=Evidence(4, 1, bytes(64))),
+        "feed-state-evidence": make_feed_state(
+            OWN_NAME, tip=7, limit=9, evidence=Evidence(4, 1, True, bytes(64))
+        ),
         "pushed-evidence": make_lp(data, tip=7, limit=9, evidence=Evidence(300, 1)),
         "hello": make_hello(HELLO),
         "hello-quiet": make_hello(Hello(granted=bytes(8))),

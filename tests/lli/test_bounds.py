@@ -122,8 +122,8 @@ BOUNDS = [
     ),
     Bound(
         "signatures",
-        line(Upstreams, "_believed", "is_needed or not", "not"),
-        test_upstreams.test_once_a_number_was_signed_unsigned_ones_are_not_believed,
+        line(Upstreams, "_believed", "is_fine = is_signed(", "is_fine = True or is_signed("),
+        test_upstreams.test_a_forged_proof_is_not_believed,
     ),
     Bound(
         "evidence, as good as one's own",

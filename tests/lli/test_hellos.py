@@ -589,10 +589,10 @@ def test_a_notice_says_how_it_stands_when_it_is_sent() -> None:
     granted.told = None
     link.b.core.notify(LINK, link.b.entry(0))
     link.wait(10 * MS)
-    granted.told = Evidence(5, 0, b"s" * 64)
+    granted.told = Evidence(5, 0, True, b"s" * 64)
     link.heal()
     link.wait(SECOND)
-    assert states(link.a)[reference(feed(0))].evidence == Evidence(5, 0, b"s" * 64), "with its proof"
+    assert states(link.a)[reference(feed(0))].evidence == Evidence(5, 0, True, b"s" * 64), "with its proof"
 
 
 def test_checks_and_notices_share_a_page() -> None:

@@ -265,8 +265,9 @@ def test_a_key_signs_each_number_once() -> None:
 
     log = Log(sign=sign)
     (first,) = log.offers(None)
-    log.offers(Evidence(1, 5))
-    (second,) = log.offers(Evidence(1, 0))
+    log.offers(Evidence(1, 5, True))
+    log.offers(Evidence(9, 5))  # it beats what anybody can make up
+    (second,) = log.offers(Evidence(1, 0, True))
     assert signed == [proven_text(FEED, 1), proven_text(FEED, 2)]
     assert first is not None
     assert second is not None
@@ -274,11 +275,16 @@ def test_a_key_signs_each_number_once() -> None:
     assert verify(writer.public_key, second.proof, proven_text(FEED, 2))
 
 
+def test_without_a_key_it_advances_no_signed_number() -> None:
+    log = Log()
+    assert log.offers(Evidence(7, 3, True)) == [Evidence(1, 0)]
+
+
 def test_who_knows_a_number_is_not_sent_its_proof() -> None:
     log = Log(sign=lambda text: b"s" * 64)
-    assert log.offers(None) == [Evidence(1, 0, b"s" * 64)]
-    assert log.offers(Evidence(1, 3)) == [Evidence(1, 0)]
-    assert log.offers(Evidence(0, 3)) == [Evidence(1, 0, b"s" * 64)]
+    assert log.offers(None) == [Evidence(1, 0, True, b"s" * 64)]
+    assert log.offers(Evidence(1, 3, True)) == [Evidence(1, 0, True)]
+    assert log.offers(Evidence(0, 3)) == [Evidence(1, 0, True, b"s" * 64)]
 
 
 def test_an_archive_passes_on_what_it_knows_and_advances_nothing() -> None:

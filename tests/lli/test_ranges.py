@@ -132,11 +132,12 @@ def test_a_duplicate_does_not_prolong_a_grant() -> None:
 
 
 def test_evidence_goes_without_its_proof_to_those_who_hold_the_number() -> None:
-    told = Evidence(4, 1, bytes(64))
+    told = Evidence(4, 1, True, bytes(64))
     for known, shown in (
-        (Evidence(4, 2), told.bare),
-        (Evidence(3, 2), told),
-        (Evidence(4, 0), told),  # a demand, which says nothing about what is held
+        (Evidence(4, 2, True), told.bare),
+        (Evidence(4, 2), told),
+        (Evidence(3, 2, True), told),
+        (Evidence(4, 0, True), told),  # a demand, which says nothing about what is held
         (None, told),
     ):
         ranges = Ranges()

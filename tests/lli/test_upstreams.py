@@ -25,7 +25,7 @@ S = 1_000 * MS
 
 
 def signed(number: int, hops: int = 0) -> Evidence:
-    return Evidence(number, hops, WRITER.sign(proven_text(NAME, number)))
+    return Evidence(number, hops, True, WRITER.sign(proven_text(NAME, number)))
 
 
 def fed(evidence: Evidence = SOURCE) -> Relay:
@@ -614,15 +614,36 @@ def test_a_signed_number_is_checked_and_passed_on_with_its_proof() -> None:
     assert relay.entry().evidence == signed(5, 2)
     assert relay.offers == [(A, signed(5, 2))]
     relay.lli(B, 1, 8, known=Evidence(5, 9))
-    assert relay.offers == [(B, Evidence(5, 2))], "who has the number has its proof"
+    assert relay.offers == [(B, signed(5, 2))], "it holds a number that somebody made up"
+    relay.lli(B, 1, 8, known=Evidence(5, 9, True))
+    assert relay.offers == [(B, Evidence(5, 2, True))], "it has the proof"
+
+
+def test_a_number_without_its_proof_is_never_taken_for_one_that_is_not_signed() -> None:
+    """A neighbour leaves out the proof if it takes this node for what it was before a restart."""
+    relay = two_ways()
+    sent = relay.source(UP, Evidence(5, 1, True), limit=8)
+    assert sent == ["1 lli 1+8"], "it asks for the proof"
+    assert (relay.entry().is_fed, relay.entry().evidence) == (False, None)
+    relay.source(UP, signed(5, 1), limit=8)
+    assert (relay.entry().is_fed, relay.entry().evidence) == (True, signed(5, 2))
+    relay.source(UP, Evidence(6, 1, True), limit=8)
+    assert (relay.entry().is_fed, relay.entry().evidence) == (True, signed(5, 2)), "nobody took anything back"
+
+
+def test_a_number_that_anybody_can_make_up_is_not_proven_by_the_same_number_signed() -> None:
+    relay = fed(signed(5, 4))
+    relay.source(UP, Evidence(5, 1), limit=8)
+    assert relay.entry().evidence == signed(5, 5)
+    assert not relay.entry().is_fed
 
 
 def test_a_forged_proof_is_not_believed() -> None:
     relay = two_ways()
     for evidence in (
-        Evidence(5, 0, bytes(64)),
+        Evidence(5, 0, True, bytes(64)),
         signed(5)._replace(number=6),
-        Evidence(5, 0, WRITER.sign(proven_text(NAME + b"x", 5))),
+        Evidence(5, 0, True, WRITER.sign(proven_text(NAME + b"x", 5))),
     ):
         relay.source(UP, evidence, limit=8)
         assert not relay.entry().is_fed
@@ -631,7 +652,7 @@ def test_a_forged_proof_is_not_believed() -> None:
 
 def test_once_a_number_was_signed_unsigned_ones_are_not_believed() -> None:
     relay = fed(signed(5))
-    for evidence in (Evidence(6, 0), Evidence(1 << 40, 0), Evidence(6, 0, bytes(64))):
+    for evidence in (Evidence(6, 0), Evidence(1 << 40, 0), Evidence(6, 0, True, bytes(64))):
         relay.source(UP, evidence, limit=8)
         assert relay.entry().evidence == signed(5, 1)
         assert not relay.entry().is_fed, "who lies is no upstream"
@@ -643,7 +664,7 @@ def test_once_a_number_was_signed_unsigned_ones_are_not_believed() -> None:
 
 def test_a_proof_for_an_old_number_is_not_even_checked() -> None:
     relay = fed(signed(5, 2))
-    relay.source(UP, Evidence(4, 1, bytes(64)), limit=8)
+    relay.source(UP, Evidence(4, 1, True, bytes(64)), limit=8)
     assert relay.entry().evidence == signed(5, 3)
     assert relay.counters["rejected_evidence"] == 0
 

@@ -145,6 +145,12 @@ def _for_all(original: Any, self: Ranges, face: int) -> bool:
     return [original(self, other) for other in faces] != []
 
 
+def _proof_not_missed(original: Any, self: Any, entry: Any, face: int, evidence: Any, now: int) -> None:
+    if evidence is not None and not evidence.proven_by(entry.evidence).is_whole:
+        evidence = evidence._replace(is_signed=False)
+    original(self, entry, face, evidence, now)
+
+
 def _nonce_made_up(original: Any, self: Any, nonce: Any) -> Any:
     return original(self, nonce ^ 1)
 
@@ -182,6 +188,7 @@ MUTANTS: Mutants = {
         instead(forks, "open_fork", _proof_believed),
         instead(consumer, "open_fork", _proof_believed),
     ),
+    "proof not missed": (instead(Upstreams, "offered", _proof_not_missed),),
     "proof not propagated": (Patch(Downstreams, "send_proof", returns(None)),),
     "cancel not passed upstream": (instead(Upstream, "cancel", _and_forget),),
     "gap ignored": (instead(Upstream, "arrived", _gap_unnoticed),),

@@ -63,8 +63,9 @@ others = maybe(
 sources = st.tuples(
     st.integers(0, (1 << 64) - 2) | st.integers(0, 300),
     st.integers(0, 63),
+    st.booleans(),
     st.just(b"") | st.binary(min_size=64, max_size=64),
-)
+).map(lambda source: source if source[2] else source[:3])
 validities = given_fields(not_before=maybe(st.just(b"20260101T000000")), not_after=maybe(blobs)).map(
     lambda fields: ValidityPeriod(**fields)
 )
@@ -252,7 +253,7 @@ EXAMPLES = {
         feed_state=FeedState(feed=FEED, tip=4, limit=8, first=5)
     ),
     "FeedState /ssb/logs/..%1D%1E%1F tip 4 limit 8 evidence (7, 2)": LpPacket(
-        feed_state=FeedState(feed=FEED, tip=4, limit=8, evidence=(7, 2, bytes(64)))
+        feed_state=FeedState(feed=FEED, tip=4, limit=8, evidence=(7, 2, True, bytes(64)))
     ),
     "Hello": LpPacket(hello=Hello()),
     "Hello granted 060708": LpPacket(hello=Hello(granted=bytes(range(1, 9)))),
