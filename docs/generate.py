@@ -174,7 +174,7 @@ _OWN: list[tuple[int, str, str, str, str | None]] = [
     (lp._TIP, "Tip", "FeedState", "NonNegativeInteger: newest item the sender can push", _NUMBER),
     (lp._LIMIT, "Limit", "FeedState", "NonNegativeInteger: last item the sender will push", _NUMBER),
     (lp._FIRST, "First", "FeedState", "NonNegativeInteger: oldest item the sender can push", _NUMBER),
-    (lp._EVIDENCE, "Evidence", "FeedState", "1 byte: hops; NonNegativeInteger: number; perhaps 64 bytes: signature", _EVIDENCE),
+    (lp._EVIDENCE, "Evidence", "FeedState", "1 byte: hops, plus 0x80 if signed; NonNegativeInteger: number; perhaps 64 bytes: signature", _EVIDENCE),
     (lp.HELLO, "Hello", "LpPacket", "[Number] [Reply] [Granted] [Held] Have* State* [Forgotten]", None),
     (hellos.NUMBER, "Number", "Hello", "NonNegativeInteger", _NUMBER),
     (hellos.REPLY, "Reply", "Hello", "NonNegativeInteger", _NUMBER),

@@ -222,4 +222,5 @@ def disconnect() -> None:
     """
     if _sail.cache_info().currsize:
         client: Any = _sail().client
+        client._closed = True  # else PySpark would ask the server something more as the process ends
         Thread(target=client._channel.close, daemon=True).start()

@@ -4,11 +4,14 @@ Ctrl-C, SIGTERM and the end of a terminal (SIGHUP) stop a command: partial resul
 is printed. SIGUSR1 and SIGUSR2 have no effect instead of killing it. `feednet forward` reloads on SIGHUP.
 """
 
+import atexit
+import os
 import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import NoReturn
 
 received: list[int] = []
 """The signals since the block began."""
@@ -34,9 +37,15 @@ def stopping() -> Iterator[None]:
         raise
 
 
-def status() -> int:
-    """Return the exit status of a stopped command."""
-    return 128 + (received or [signal.SIGINT])[0]
+def leave() -> NoReturn:
+    """End the process of a stopped command: exit status 130 after SIGINT.
+
+    Python's own end would wait for its threads, and those of Sail's server may wait for Python.
+    """
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    os._exit(128 + (received or [signal.SIGINT])[0])
 
 
 def _ignore(_: int, __: FrameType | None) -> None:

@@ -111,7 +111,7 @@ def main() -> None:
         sys.exit(1)
     except (KeyboardInterrupt, click.Abort):
         click.echo("feednet: interrupted", err=True)
-        sys.exit(interrupts.status())
+        interrupts.leave()
 
 
 if __name__ == "__main__":

@@ -87,6 +87,24 @@ def test_a_run_stops_and_leaves_nothing(tmp_path):
     assert [*tmp_path.iterdir()] == []
 
 
+WITH_A_THREAD_THAT_WAITS = """
+from threading import Event, Thread
+from testbed.cli.main import main
+Thread(target=Event().wait).start()
+main()
+"""
+
+
+def test_a_thread_that_waits_for_ever_does_not_hold_up_the_end(tmp_path):
+    arguments = ["run", "fanout", "--items", "5000", "--net", "emulated", "--no-report", "--out", "mine"]
+    program = (sys.executable, "-c", WITH_A_THREAD_THAT_WAITS)
+    with Feednet(*arguments, cwd=tmp_path, program=program) as run:
+        wait_for((tmp_path / "mine.partial" / "poll" / "capture.pcapng").exists, "a capture")
+        run.press_ctrl_c()
+        assert run.ended()[0::2] == (130, "feednet: interrupted")
+    assert [*tmp_path.iterdir()] == []
+
+
 @pytest.mark.mininet
 @pytest.mark.skipif(sandbox.why_not() is not None, reason=f"Mininet cannot run here: {sandbox.why_not()}")
 @pytest.mark.parametrize(
@@ -237,7 +255,7 @@ try:
         Timer(1, lambda: print(flush=True)).start()
         in_parallel(lambda: in_parallel(ask, ask), ask)
 except KeyboardInterrupt:
-    raise SystemExit(interrupts.status()) from None
+    interrupts.leave()
 """
     words = [sys.executable, "-c", program]
     with subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:

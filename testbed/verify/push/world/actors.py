@@ -40,10 +40,15 @@ class LoopGuard:
 
 
 class Device:
-    """Publishes a feed. Its log survives a restart of its node; requests do not."""
+    """Publishes a feed. Its log survives a restart of its node; requests do not.
+
+    Attributes:
+        signs: it signs its numbers.
+    """
 
     def __init__(self, feed: bytes, items: tuple[Data, ...], sign: Callable[[bytes], bytes] | None) -> None:
         self.feed = feed
+        self.signs = sign is not None
         self._sign = sign
         self.published = 0
         self._items = items

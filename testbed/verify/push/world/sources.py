@@ -4,7 +4,7 @@
 in a source because of each other.
 2. No belief without a source: fed nodes and live links join every fed node to one with a publishing device,
 or have done so within the last STALE_NS.
-3. While an entry lives, its evidence never gets worse.
+3. While an entry lives, its evidence never gets worse. It is signed if the feed's sources sign.
 4. No next hop is forgotten: a node without a source, once it has asked all next hops, has each of them asked,
 or knows it for one that refuses or keeps silent.
 
@@ -57,6 +57,7 @@ class Sources:
         count: Callable[[str], None],
     ) -> None:
         self._places = places
+        self._signed = {each.feed for place in places.values() for each in place.devices if each.signs}
         self._cables = cables
         self._count = count
         self._ways: dict[bytes, Ways] = {}
@@ -170,6 +171,8 @@ class Sources:
 
     def _check_evidence(self, node: str, feed: bytes, life: FeedEntry | Memory, now: int) -> None:
         """Check that evidence gets no worse within an entry's life, and while its findings are remembered."""
+        if life.evidence is not None and not life.evidence.is_signed and feed in self._signed:
+            raise Violation("evidence", node, f"takes {life.evidence} for a number that is not signed")
         before, best = self._held.get((node, feed), (None, None))
         if best is not None and best.beats(life.evidence):
             if before is life or not self._may_forget(node, feed, now):
