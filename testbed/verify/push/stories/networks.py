@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from random import Random
 
+from forwarder.wire.hello import MOST_STANDINGS
 from testbed.verify.kit.story import Step
 from testbed.verify.push.stories.story import MS, RECOVERIES, SECOND, Feed, Link, Node, Story, Subscriber
 from topologies import generate, library
@@ -128,10 +129,13 @@ class NetworkMaker:
         rng = self.rng
         most = len(self.routers)
         homes = [self._home(f"r{number}", 0.4) for number in range(rng.randint(1, min(max(most, 2), 12)))]
-        share = min(0.8, 12 / len(feeds))  # a reader of many feeds reads a dozen
-        wanted = [(home, feed) for home in homes for feed in range(len(feeds)) if rng.random() < share] or [
-            (homes[0], 0)
-        ]
+        # A reader of many feeds reads a dozen; one may read more than a Hello has room for.
+        shares = dict.fromkeys(homes, min(0.8, 12 / len(feeds)))
+        if self.is_wide and rng.random() < 0.5:
+            shares[homes[0]] = min(0.8, 2 * MOST_STANDINGS / len(feeds))
+        wanted = [
+            (home, feed) for home in homes for feed in range(len(feeds)) if rng.random() < shares[home]
+        ] or [(homes[0], 0)]
         credit = rng.choice((1, 2, 4, 8, 16, 64))
         pause = rng.choice((20 * MS, 200 * MS)) if rng.random() < 0.1 else 0
         subscribers = []
