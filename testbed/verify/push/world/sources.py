@@ -57,7 +57,7 @@ class Sources:
         count: Callable[[str], None],
     ) -> None:
         self._places = places
-        self._signed = {each.feed for place in places.values() for each in place.devices if each.signs}
+        self._signing_feeds = {each.feed for place in places.values() for each in place.devices if each.signs}
         self._cables = cables
         self._count = count
         self._ways: dict[bytes, Ways] = {}
@@ -171,7 +171,7 @@ class Sources:
 
     def _check_evidence(self, node: str, feed: bytes, life: FeedEntry | Memory, now: int) -> None:
         """Check that evidence gets no worse within an entry's life, and while its findings are remembered."""
-        if life.evidence is not None and not life.evidence.is_signed and feed in self._signed:
+        if life.evidence is not None and not life.evidence.is_signed and feed in self._signing_feeds:
             raise Violation("evidence", node, f"takes {life.evidence} for a number that is not signed")
         before, best = self._held.get((node, feed), (None, None))
         if best is not None and best.beats(life.evidence):
