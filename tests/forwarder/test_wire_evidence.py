@@ -231,8 +231,8 @@ def forms_a_cycle(rng: Random, hearing: Hearing) -> bool:
         heard = hearing(heard, held[other])
         if teller != other and heard.is_whole and heard.beats(held[other]):
             held[other], upstream[other] = heard.onward, (teller, life)
-        for at in range(4):
-            seen = set()
+        for first in range(4):
+            seen, at = set(), first
             while at in upstream and upstream[at][1] == begun[upstream[at][0]]:
                 if at in seen:
                     return True
