@@ -384,7 +384,7 @@ local LAST_EVIDENCE = UInt64.max()
 -- Returns the number and the hops of evidence of a source, and the length of the number.
 local function evidence_of(bytes)
     local size = #bytes > 64 and #bytes - 64 or #bytes
-    local first = byte(bytes, 1)
+    local first = byte(bytes, 1) or 0
     local hops = first % 128
     if not is_nni(size - 1) or hops >= 64 then
         malformed("evidence of " .. #bytes .. " bytes, or from too far away")

@@ -331,5 +331,5 @@ class Consumer:
         for lli in llis:
             nonce = self._rng.getrandbits(32)
             self._nonces.append(nonce)
-            known = self.evidence if self._is_relay else None
+            known = self.evidence.bare if self._is_relay and self.evidence is not None else None
             self._outputs.append(lli.packet(self.feed, nonce, known=known))

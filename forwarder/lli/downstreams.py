@@ -90,8 +90,7 @@ class Downstreams:
         """Inform each downstream for which the presence of a source has changed."""
         for face, granted in entry.ranges.items():
             claim = entry.claim(granted)
-            is_same = granted.is_of_use(claim) == granted.is_of_use(granted.told)
-            if is_same and (claim is None) == (granted.told is None):
+            if granted.meaning(claim) == granted.meaning(granted.told):
                 continue
             if granted.is_answered and self._neighbours.notify(face, entry):
                 granted.told = claim

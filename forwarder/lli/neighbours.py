@@ -21,7 +21,7 @@ from forwarder.lli.estimates import Rtt
 from forwarder.lli.upstream import MAX_TRIES
 from forwarder.tables.face import Face
 from forwarder.wire.evidence import Evidence
-from forwarder.wire.hello import MOST_STANDINGS, Hello, Standing, digest, make_hello, membership
+from forwarder.wire.hello import MOST_PROOFS, MOST_STANDINGS, Hello, Standing, digest, make_hello, membership
 
 HELLO: Final = 3_200 * MS
 """The longest time between Hellos of a neighbour that has been granted something."""
@@ -383,7 +383,7 @@ class Neighbours:
                 neighbour.checks.update(dict.fromkeys(neighbour.held))
             news.left_alone = self._replied(neighbour, now, is_renewed=is_renewed)
         if hello.number is not None or unknown:
-            reply = Hello(None, hello.number, None, held, tuple(unknown), tuple(states))
+            reply = Hello(None, hello.number, None, held, tuple(unknown), _fitting(states))
             self._say(neighbour, reply)
         self._schedule(neighbour)
         return news
@@ -488,7 +488,7 @@ class Neighbours:
         neighbour.pending[neighbour.number] = now
         neighbour.renews = neighbour.renews or now >= neighbour.renew_at
         haves = tuple(map(neighbour.have, neighbour.pending_checks))
-        states = tuple(map(neighbour.news, neighbour.pending_notices))
+        states = _fitting(map(neighbour.news, neighbour.pending_notices))
         held = neighbour.pending_held = membership(neighbour.asked()) if neighbour.renews else None
         granted = None
         if neighbour.granted and now >= neighbour.compared_at + HELLO // 2:
@@ -503,6 +503,18 @@ class Neighbours:
     def _schedule(self, neighbour: Neighbour) -> None:
         due = neighbour.due()
         self._timers.set(neighbour, due if due < NEVER else None)
+
+
+def _fitting(states: Iterable[Standing]) -> tuple[Standing, ...]:
+    """Leave out the proofs that a Hello has no room for."""
+    room, fitting = MOST_PROOFS, []
+    for state in states:
+        evidence = state.evidence
+        if evidence is not None and evidence.proof:
+            room -= 1
+            evidence = evidence if room >= 0 else evidence.bare
+        fitting.append(state._replace(evidence=evidence))
+    return tuple(fitting)
 
 
 def _move(waiting: dict[bytes, None], pending: dict[bytes, None], most: int) -> None:

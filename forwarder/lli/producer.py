@@ -152,7 +152,7 @@ class Producer:
             return
         own = Evidence(1, 0, self._sign is not None) if self._own is None else self._own
         if known is not None and known.calls_for_more(own):
-            self._own = self._issued(known.number + 1)
+            self._own = self._issued(own.number_above(known))
 
     def _tell(self, limit: int, first: int | None, known: Evidence | None) -> None:
         evidence = None if self.evidence is None else self.evidence.shown_to(known)

@@ -76,9 +76,13 @@ class Range:
         due = (*self.again[:1], self.next) if self.next <= self.limit else self.again[:1]
         return next(((seq, data) for seq in due if (data := get(seq)) is not None), None)
 
-    def is_of_use(self, evidence: Evidence | None) -> bool:
-        """Return whether evidence would let the downstream take this node for its upstream."""
-        return evidence is not None and evidence.beats(self.known)
+    def meaning(self, evidence: Evidence | None) -> tuple[bool, ...]:
+        """Return the meaning of an offer to the downstream, if it is any.
+
+        These are whether the downstream would take this node for its upstream, and whether the number is
+        signed: nodes beyond the downstream may believe no other.
+        """
+        return () if evidence is None else (evidence.beats(self.known), evidence.is_signed)
 
     def skip(self, first: int) -> None:
         """Move the range beyond items that cannot be had here."""

@@ -169,6 +169,7 @@ class Upstream:
         offered: evidence that the upstream has offered, None if it knows of no source.
         known_sent, hop_limit: evidence that the last LLI has named, and the hops that it had left.
         is_corrected: it was named anew, as an offer was of no use.
+        proof_due: from when on the proof of a number may be asked for once more, ns.
         wants_check: the upstream is to be asked by a Hello whether anything was lost.
         back_at: when a rewind that was put off may go out, ns.
         deadline: when to call wake(), ns.
@@ -195,6 +196,7 @@ class Upstream:
         self.known_sent: Evidence | None = None
         self.hop_limit = SENT_HOP_LIMIT
         self.is_corrected = False
+        self.proof_due = 0
         self.wants_check = False
         self.back_at = NEVER
         self._is_checked = False  # nothing was lost, as the upstream has said since the last item

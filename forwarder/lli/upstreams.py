@@ -220,8 +220,10 @@ class Upstreams:
         if evidence is not None:
             evidence = evidence.proven_by(known)
             if not evidence.is_whole and evidence.beats(known):
-                # Who says so takes this node for what it was before it began anew.
-                self._send_llis(entry, face, holder.demand(now), now)
+                # Who says so takes this node for what it was before it began anew, or had no room for more.
+                if now >= holder.proof_due:
+                    holder.proof_due = now + self._neighbours.of(face).rtt.timeout()
+                    self._name_anew(entry, face, holder, now)
                 return
             evidence = self._believed(entry, evidence)
         holder.offered = evidence
@@ -243,7 +245,7 @@ class Upstreams:
                 self.leave(entry, face, now)  # what is newer comes sooner from the upstream: it goes on so
             else:
                 holder.is_corrected = True
-                self._send_llis(entry, face, holder.demand(now), now)
+                self._name_anew(entry, face, holder, now)
         elif (
             not entry.is_fed
             or known is None
@@ -251,6 +253,11 @@ class Upstreams:
             or self._is_cheaper(entry, face)
         ):
             self._adopt(entry, face, evidence, now)
+
+    def _name_anew(self, entry: FeedEntry, face: int, holder: Upstream, now: int) -> None:
+        """Ask a next hop once more, with what is known by now."""
+        if self._may_ask(entry, face):
+            self._send_llis(entry, face, holder.demand(now), now)
 
     def _believed(self, entry: FeedEntry, evidence: Evidence) -> Evidence | None:
         """Check the number of evidence, if it is news; None if it is not to be believed.

@@ -81,10 +81,17 @@ class Evidence(NamedTuple):
 
         Without the key a source cannot beat a signed number.
         """
-        return not own.beats(self) and self.is_signed == own.is_signed and self.is_believable(own)
+        return not own.beats(self) and self.is_signed == own.is_signed
+
+    def number_above(self, known: "Evidence") -> int:
+        """Return a source's next number after this one: above a Known, if that is no leap.
+
+        A leap is made in steps, as it is demanded again: a liar's Known leaves room for higher numbers.
+        """
+        return min(known.number + 1, self.number + MOST_LEAP, LAST_NUMBER)
 
     def is_believable(self, known: "Evidence | None") -> bool:
-        """Return whether its number's lead over known evidence is believable."""
+        """Return whether the lead of a number that is not signed over known evidence is believable."""
         return self.number <= (_MOST_FIRST if known is None else known.number + MOST_LEAP)
 
 

@@ -26,6 +26,8 @@ EVIDENCE: Final = 0xB4
 REFERENCE_BYTES: Final = 8
 MOST_STANDINGS: Final = 40
 """In one Hello: some 1000 bytes, which fit into a frame."""
+MOST_PROOFS: Final = 6
+"""In one Hello: more would not fit beside so many standings. What is left out is asked for."""
 
 
 class Standing(NamedTuple):

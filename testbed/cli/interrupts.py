@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import NoReturn
 
@@ -42,10 +42,13 @@ def leave() -> NoReturn:
 
     Python's own end would wait for its threads, and those of Sail's server may wait for Python.
     """
-    atexit._run_exitfuncs()
-    for stream in (sys.stdout, sys.stderr):
-        stream.flush()
-    os._exit(128 + (received or [signal.SIGINT])[0])
+    try:
+        atexit._run_exitfuncs()
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError):  # nobody reads it any more
+                stream.flush()
+    finally:
+        os._exit(128 + (received or [signal.SIGINT])[0])
 
 
 def _ignore(_: int, __: FrameType | None) -> None:

@@ -130,7 +130,7 @@ def _credit(name: bytes, granted: list[bytes]) -> int | None:
     return number(granted[0]) if is_item else None
 
 
-def _first_evidence(found: list[tuple[int, bytes]]) -> tuple[int, int, bytes] | None:
+def _first_evidence(found: list[tuple[int, bytes]]) -> tuple[int, int, bool, bytes] | None:
     """The first well-formed evidence after SendCredit."""
     kinds = [kind for kind, _ in found]
     for kind, value in found[kinds.index(240) :]:
@@ -142,16 +142,16 @@ def _first_evidence(found: list[tuple[int, bytes]]) -> tuple[int, int, bytes] | 
     return None
 
 
-def evidence(value: bytes) -> tuple[int, int, bytes]:
-    """Read evidence of a source: (number, hops, proof)."""
+def evidence(value: bytes) -> tuple[int, int, bool, bytes]:
+    """Read evidence of a source: (number, hops, is_signed, proof)."""
     proof = value[-64:] if len(value) > 64 else b""
     rest = value[: len(value) - len(proof)]
-    if not rest or rest[0] >= 64:
+    if not rest or rest[0] & 0x40 or (proof and rest[0] < 0x80):
         raise Invalid("evidence")
     issued = number(rest[1:])
     if issued == (1 << 64) - 1:
         raise Invalid("the last number")
-    return issued, rest[0], proof
+    return issued, rest[0] & 0x3F, rest[0] >= 0x80, proof
 
 
 def read_hello(value: bytes) -> Fields:

@@ -57,7 +57,10 @@ class Sources:
         count: Callable[[str], None],
     ) -> None:
         self._places = places
-        self._signing_feeds = {each.feed for place in places.values() for each in place.devices if each.signs}
+        devices = [each for place in places.values() for each in place.devices]
+        self._signing_feeds = {each.feed for each in devices} - {
+            each.feed for each in devices if not each.signs
+        }
         self._cables = cables
         self._count = count
         self._ways: dict[bytes, Ways] = {}
