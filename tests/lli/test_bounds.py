@@ -113,7 +113,7 @@ BOUNDS = [
     Bound(
         "leap of a number, at a source",
         value(evidence, "MOST_LEAP"),
-        test_producer.test_a_source_does_not_follow_a_liar_to_the_end_of_the_numbers,
+        test_producer.test_a_source_follows_a_liar_in_steps,
     ),
     Bound(
         "hops of evidence",

@@ -18,7 +18,16 @@ from forwarder.lli.upstream import MAX_TRIES, Upstream
 from forwarder.tables.face import Face
 from forwarder.wire.evidence import Evidence
 from forwarder.wire.feed import feed_name, item_name
-from forwarder.wire.hello import MOST_STANDINGS, Hello, Standing, digest, parse_hello, reference
+from forwarder.wire.hello import (
+    MOST_PROOFS,
+    MOST_STANDINGS,
+    Hello,
+    Standing,
+    digest,
+    make_hello,
+    parse_hello,
+    reference,
+)
 from forwarder.wire.lp import parse_lp
 from forwarder.wire.packet import make_interest, parse_interest
 
@@ -593,6 +602,37 @@ def test_a_notice_says_how_it_stands_when_it_is_sent() -> None:
     link.heal()
     link.wait(SECOND)
     assert states(link.a)[reference(feed(0))].evidence == Evidence(5, 0, True, b"s" * 64), "with its proof"
+
+
+@pytest.mark.parametrize(
+    ("offered", "is_needed"),
+    [(None, True), (Evidence(4, 1, True), True), (Evidence(5, 1), True), (Evidence(5, 1, True), False)],
+)
+def test_a_state_that_differs_has_the_proof_that_a_have_lacks(
+    offered: Evidence | None, is_needed: bool
+) -> None:
+    link = introduced(1)
+    granted, entry = link.b.entry(0).ranges.get(LINK), link.a.entry(0)
+    assert granted is not None
+    granted.told = Evidence(5, 0, True, b"s" * 64)
+    entry.upstream.offered = offered
+    link.a.core.check(LINK, entry)
+    link.wait(SECOND)
+    evidence = states(link.a)[reference(feed(0))].evidence
+    assert evidence == Evidence(5, 0, True, b"s" * 64 if is_needed else b"")
+
+
+def test_a_hello_with_many_proofs_fits_into_a_frame() -> None:
+    link = introduced(MOST_STANDINGS)
+    for n in range(MOST_STANDINGS):
+        granted = link.b.entry(n).ranges.get(LINK)
+        assert granted is not None
+        granted.told = Evidence(1000, 9, True, b"s" * 64)
+        link.b.core.notify(LINK, link.b.entry(n))
+    link.wait(SECOND)
+    assert max(len(make_hello(hello)) for hello in hellos(link.b)) < 1_400
+    proofs = [bool(state.evidence and state.evidence.proof) for state in states(link.a).values()]
+    assert Counter(proofs) == {True: MOST_PROOFS, False: MOST_STANDINGS - MOST_PROOFS}
 
 
 def test_checks_and_notices_share_a_page() -> None:

@@ -631,6 +631,33 @@ def test_a_number_without_its_proof_is_never_taken_for_one_that_is_not_signed() 
     assert (relay.entry().is_fed, relay.entry().evidence) == (True, signed(5, 2)), "nobody took anything back"
 
 
+def test_a_proof_is_asked_for_once_a_round_trip() -> None:
+    relay = two_ways()
+    sent = [relay.source(UP, Evidence(5, 1, True), limit=8) for _ in range(50)]
+    assert sent == [["1 lli 1+8"], *[[]] * 49]
+    relay.wait(1_000 * MS)
+    assert relay.source(UP, Evidence(5, 1, True), limit=8) == ["1 lli 1+8"]
+
+
+def test_a_demand_is_signed_as_the_node_s_own_evidence() -> None:
+    """A source with the key beats each unsigned number, and would not issue a newer one."""
+    relay = fed(signed(5))
+    relay.lli(B, 1, 8, known=Evidence(7, 3, True))
+    assert relay.known[-1] == (UP, Evidence(7, 0, True))
+    relay.lli(B, 1, 8, known=Evidence(9, 3))
+    assert (UP, Evidence(9, 0)) not in relay.known
+
+
+def test_that_a_number_is_signed_by_now_is_news() -> None:
+    """Nodes beyond the downstream may know a signed number, and believe no other."""
+    relay = two_ways()
+    relay.source(UP, Evidence(1, 0), limit=8)
+    relay.source(UP, None, limit=8)
+    relay.source(C, signed(1), limit=8)
+    assert relay.entry().evidence == signed(1, 1)
+    assert relay.offers == [(A, signed(1, 1))]
+
+
 def test_a_number_that_anybody_can_make_up_is_not_proven_by_the_same_number_signed() -> None:
     relay = fed(signed(5, 4))
     relay.source(UP, Evidence(5, 1), limit=8)
