@@ -72,7 +72,7 @@ class RoomNode(SsbNode):
             held["connections"] = StateSize(count + tunnels, size + TUNNEL_BYTES * tunnels)
         return held
 
-    def _rooms(self, context: Context) -> dict[str, Any]:
+    def _meetings(self, context: Context) -> dict[str, Any]:
         """See SsbNode."""
         reference = peer_identity(context.seed, context.name).ref
         if context.name == self._at:
@@ -106,6 +106,6 @@ ROOM: Final = SimpleLayering(
     RoomParameters,
     RoomNode,
     "ssb",
-    frozenset({Feature.FOLLOWING}),
+    frozenset({Feature.MEDIUM, Feature.FOLLOWING}),
 )
 """Layering `room`."""

@@ -89,6 +89,7 @@ class SsbNode(RoleNode, PassiveEndpoint):
             encrypts=parameters["encrypt"],
             connections=most,
             handshakes=most,
+            announce=parameters.get("announce_ms", 0) * MS,
             scheduler=SchedulerOptions(places=most, known=most, calls=most),
             replication=_limits(parameters),
         )
@@ -106,7 +107,7 @@ class SsbNode(RoleNode, PassiveEndpoint):
             Random(seed.digest()),
             blobs=self._held_blobs(context),
             replication=self._replication(context, role, store),
-            **self._rooms(context),
+            **self._meetings(context),
         )
         self._seed, self._network = context.seed, network
         self._ends = sorted({*context.workload.publishers, *context.workload.follows} - {context.name})
@@ -207,8 +208,8 @@ class SsbNode(RoleNode, PassiveEndpoint):
         """Return the peer's blobs; None if it handles none."""
         return self._blobs
 
-    def _rooms(self, context: Context) -> dict[str, Any]:
-        """Return what the peer does in rooms: arguments of Peer."""
+    def _meetings(self, context: Context) -> dict[str, Any]:
+        """Return how the peer meets others whose addresses it does not know: arguments of Peer."""
         return {}
 
     def _call(self, now: int) -> int | None:
