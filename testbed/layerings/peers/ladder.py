@@ -20,6 +20,7 @@ from ssb.store.memory import MemoryFeeds
 from testbed.layerings.nodes.node import Context, Parameters, SimpleLayering
 from testbed.layerings.nodes.peer_role import Role, peer_identity
 from testbed.layerings.nodes.titles import title
+from testbed.layerings.nodes.witness import Witness
 from testbed.layerings.nodes.workload import Feature
 from testbed.layerings.peers.ssb import PEER_FEATURES, EbtTimes, SsbNode
 from topologies.model import Topology
@@ -80,6 +81,7 @@ class RungNode(SsbNode):
         self._others = [self._hub] if self._hub else sorted(swarm - {context.name})
         self._rung: Rung | None = None
         self._called: set[str] = set()  # and not ended since
+        self._witness = Witness(context) if self._hub == context.name else None
         super().__init__(context)
         if context.name not in swarm and context.name != self._hub:
             self.programs = []
@@ -91,8 +93,14 @@ class RungNode(SsbNode):
                 self._role.calls_at = (context.since or 0) + first
 
     def counters(self) -> dict[str, Any]:
-        """Return SsbNode's counters; below EBT, also clock elements sent, and redundant messages received."""
+        """Return SsbNode's counters; below EBT, also clock elements sent, and redundant messages received; of
+        a hub, also the subscriptions that it knows.
+        """
         counted = super().counters()
+        if self._witness is not None and self._rung is not None:
+            for session in self._rung.sessions.values():
+                self._witness.hears(session.remote, session.clock)
+            counted["subscriptions_seen"] = len(self._witness.seen)
         if self._rung is not None:
             counted |= {"clock_elements": self._rung.elements, "repeated": self._rung.repeated}
         return counted

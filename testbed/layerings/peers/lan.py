@@ -1,4 +1,4 @@
-"""SSB in local networks: peers know no addresses; each announces itself to its neighbours, and calls those that do."""
+"""SSB in local networks: peers know no addresses, announce themselves, and call neighbours that do."""
 
 from typing import Any, Final
 
@@ -10,6 +10,7 @@ from ssb.transport.address import PeerAddress
 from testbed.layerings.nodes.node import Context, SimpleLayering
 from testbed.layerings.nodes.peer_role import peer_identity
 from testbed.layerings.nodes.titles import title
+from testbed.layerings.nodes.witness import Witness
 from testbed.layerings.nodes.workload import Feature
 from testbed.layerings.peers.ladder import RungParameters
 from testbed.layerings.peers.ssb import EbtTimes, SsbNode
@@ -33,6 +34,7 @@ class LanNode(SsbNode):
         self._groups: dict[int, Port] = {
             number: GroupPort(each, BROADCAST, PORT) for number, each in enumerate(own, start=2)
         }
+        self._witness = Witness(context)
         super().__init__(context)
         self._role.stays_connected, self._role.calls_at = True, None
         is_end = context.name in context.workload.publishers | context.workload.follows.keys()
@@ -45,6 +47,10 @@ class LanNode(SsbNode):
     def take_outputs(self) -> list[tuple[int, bytes, Address | None]]:
         """See Endpoint: announcements."""
         return self._peer.take_outputs()
+
+    def counters(self) -> dict[str, Any]:
+        """Return SsbNode's counters, and the subscriptions of others that its neighbours have told."""
+        return super().counters() | self._seen(self._witness)
 
     def _meetings(self, context: Context) -> dict[str, Any]:
         """See SsbNode."""

@@ -10,6 +10,7 @@ from ssb.transport.address import PeerAddress
 from testbed.layerings.nodes.node import Context, SimpleLayering, StateSize, middle_of
 from testbed.layerings.nodes.peer_role import peer_identity
 from testbed.layerings.nodes.titles import title
+from testbed.layerings.nodes.witness import Witness
 from testbed.layerings.nodes.workload import Feature
 from testbed.layerings.peers.ssb import SsbNode, SsbParameters
 
@@ -40,6 +41,7 @@ class RoomNode(SsbNode):
         self._visits: Visits | None = None
         ends = context.workload.publishers | context.workload.follows.keys()
         self._at = middle_of("room", context.network, ends, context.parameters["at"])
+        self._witness = Witness(context)
         super().__init__(context, None if context.name == self._at else self._at)
         if context.name == self._at:
             self._role.calls_at = None
@@ -71,6 +73,14 @@ class RoomNode(SsbNode):
             tunnels = self._room.tunnels
             held["connections"] = StateSize(count + tunnels, size + TUNNEL_BYTES * tunnels)
         return held
+
+    def counters(self) -> dict[str, Any]:
+        """Return SsbNode's counters, and the subscriptions of others that it has learned of: of a room, those
+        between peers with a tunnel.
+        """
+        for one, other in self._room.meetings if self._room is not None else ():
+            self._witness.meets(one, other)
+        return super().counters() | self._seen(self._witness)
 
     def _meetings(self, context: Context) -> dict[str, Any]:
         """See SsbNode."""

@@ -28,6 +28,7 @@ from testbed.layerings.nodes.node import Context, Parameters, SimpleLayering, St
 from testbed.layerings.nodes.peer_role import Publication, Role, RoleNode, peer_identity
 from testbed.layerings.nodes.pictures import Album
 from testbed.layerings.nodes.titles import title
+from testbed.layerings.nodes.witness import Witness
 from testbed.layerings.nodes.workload import Feature
 from topologies.model import Hop, Topology
 from topologies.routing import Routing, routes
@@ -191,6 +192,12 @@ class SsbNode(RoleNode, PassiveEndpoint):
     def counters(self) -> dict[str, Any]:
         """Return the number of connections closed for a fault, and of changed IP routes to peers."""
         return {"refused": self._peer.connections.refused.total(), "route_changes": self._route_changes}
+
+    def _seen(self, witness: Witness) -> dict[str, int]:
+        """Return how many subscriptions of others a peer with EBT has learned of: notes tell them."""
+        for session in self._peer.replication.sessions.values():
+            witness.hears(session.remote, [feed for feed, number in session.clock.items() if number != -1])
+        return {"subscriptions_seen": len(witness.seen)}
 
     def reroute(self, network: Topology, routing: Routing) -> None:
         """Count changed routes: the cost of IP's own routing."""
