@@ -93,17 +93,16 @@ class RungNode(SsbNode):
                 self._role.calls_at = (context.since or 0) + first
 
     def counters(self) -> dict[str, Any]:
-        """Return SsbNode's counters; below EBT, also clock elements sent, and redundant messages received; of
-        a hub, also the subscriptions that it knows.
-        """
+        """Return SsbNode's counters; below EBT, also clock elements sent, and redundant messages received."""
         counted = super().counters()
-        if self._witness is not None and self._rung is not None:
-            for session in self._rung.sessions.values():
-                self._witness.hears(session.remote, session.clock)
-            counted["subscriptions_seen"] = len(self._witness.seen)
         if self._rung is not None:
             counted |= {"clock_elements": self._rung.elements, "repeated": self._rung.repeated}
         return counted
+
+    def _observe(self, witness: Witness) -> None:
+        """See SsbNode; a hub knows the feeds that its clients follow."""
+        for session in self._rung.sessions.values() if self._rung is not None else ():
+            witness.hears(session.remote, session.clock)
 
     def _replication(self, context: Context, role: Role, store: MemoryFeeds) -> Replication | None:
         """See SsbNode."""

@@ -48,10 +48,6 @@ class LanNode(SsbNode):
         """See Endpoint: announcements."""
         return self._peer.take_outputs()
 
-    def counters(self) -> dict[str, Any]:
-        """Return SsbNode's counters, and the subscriptions of others that its neighbours have told."""
-        return super().counters() | self._seen(self._witness)
-
     def _meetings(self, context: Context) -> dict[str, Any]:
         """See SsbNode."""
         reference = peer_identity(context.seed, context.name).ref

@@ -74,13 +74,11 @@ class RoomNode(SsbNode):
             held["connections"] = StateSize(count + tunnels, size + TUNNEL_BYTES * tunnels)
         return held
 
-    def counters(self) -> dict[str, Any]:
-        """Return SsbNode's counters, and the subscriptions of others that it has learned of: of a room, those
-        between peers with a tunnel.
-        """
+    def _observe(self, witness: Witness) -> None:
+        """See SsbNode; a room sees who has a tunnel to whom."""
+        super()._observe(witness)
         for one, other in self._room.meetings if self._room is not None else ():
-            self._witness.meets(one, other)
-        return super().counters() | self._seen(self._witness)
+            witness.meets(one, other)
 
     def _meetings(self, context: Context) -> dict[str, Any]:
         """See SsbNode."""

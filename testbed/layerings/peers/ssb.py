@@ -73,6 +73,8 @@ class SsbNode(RoleNode, PassiveEndpoint):
     Attributes: see Node.
     """
 
+    _witness: Witness | None = None
+
     def __init__(self, context: Context, home: str | None = None) -> None:
         super().__init__(context, home)
         role = self._role
@@ -163,6 +165,8 @@ class SsbNode(RoleNode, PassiveEndpoint):
             self._peer.connections.update(time)
 
     def _leave(self, now: int) -> None:
+        if self._witness is not None:
+            self._observe(self._witness)  # a peer forgets what others said of a feed that it no longer wants
         if self._blobs is not None:
             for blob in self._album.close():
                 self._blobs.unwant(blob)
@@ -190,14 +194,20 @@ class SsbNode(RoleNode, PassiveEndpoint):
         return held_by(self._peer, self._store, self._role.own)
 
     def counters(self) -> dict[str, Any]:
-        """Return the number of connections closed for a fault, and of changed IP routes to peers."""
-        return {"refused": self._peer.connections.refused.total(), "route_changes": self._route_changes}
+        """Return the number of connections closed for a fault, and of changed IP routes to peers; of a
+        witness, also the number of subscriptions of others that it has learned of.
+        """
+        refused = self._peer.connections.refused.total()
+        counted = {"refused": refused, "route_changes": self._route_changes}
+        if self._witness is not None:
+            self._observe(self._witness)
+            counted["subscriptions_seen"] = len(self._witness.seen)
+        return counted
 
-    def _seen(self, witness: Witness) -> dict[str, int]:
-        """Return how many subscriptions of others a peer with EBT has learned of: notes tell them."""
+    def _observe(self, witness: Witness) -> None:
+        """Take in the subscriptions of others that the peer knows now: notes of EBT tell them."""
         for session in self._peer.replication.sessions.values():
             witness.hears(session.remote, [feed for feed, number in session.clock.items() if number != -1])
-        return {"subscriptions_seen": len(witness.seen)}
 
     def reroute(self, network: Topology, routing: Routing) -> None:
         """Count changed routes: the cost of IP's own routing."""
