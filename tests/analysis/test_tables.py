@@ -974,7 +974,7 @@ def test_who_has_contents_that_are_to_be_deleted():
 
 
 def test_who_learns_of_subscriptions():
-    """Peaks count, across restarts; nodes that do not count them are no witnesses, and no layering's metric."""
+    """Peaks count, across restarts; nodes that do not count them are no witnesses."""
     samples = [
         ("room", "a", 2),
         ("room", "a", 5),
