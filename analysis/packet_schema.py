@@ -65,9 +65,10 @@ COLUMNS = (
         "",
         "`interest`, `lli` (an Interest with SendCredit), `data`, `nack`, `hello` (an LpPacket with a Hello"
         " and no Fragment), `idle` (any other without a Fragment), `fragment` (any but the first), `segment`"
-        " (a frame of a TCP stream whose protocol is known), `malformed` (bytes where NDN or tinySSB should"
-        " be), `other` (none of these); of tinySSB `entry`, `tunnel` (an entry with another in it), `control`"
-        " (a command of tinyISP), `chunk`, `want`, `chunk_vector`, `novelty` and `claim`",
+        " (a frame of a TCP stream whose protocol is known), `malformed` (bytes where NDN, tinySSB or"
+        " an announcement should be), `other` (none of these); of tinySSB `entry`, `tunnel` (an entry with"
+        " another in it), `control` (a command of tinyISP), `chunk`, `want`, `chunk_vector`, `novelty` and"
+        " `claim`; `announcement` of a Scuttlebutt peer in a local network",
     ),
     Column("name", "string", "", "name, as a URI; of a command of tinyISP `/DEMUX/COMMAND`"),
     Column("name_length", "int64", "bytes", "length of the Name's TLV-VALUE"),

@@ -21,7 +21,20 @@ class Metric(NamedTuple):
     axis: str = ""
 
 
-DELIVERY, _LATENCY, _VIEWS, _PICTURES, _STATE, _PIT, _FINDING, _STANDING, _UPSTREAM, _WIRE, _SHARING = (
+(
+    DELIVERY,
+    _LATENCY,
+    _VIEWS,
+    _PICTURES,
+    _STATE,
+    _PIT,
+    _FINDING,
+    _STANDING,
+    _PRIVACY,
+    _UPSTREAM,
+    _WIRE,
+    _SHARING,
+) = (
     "Delivery",
     "Latency",
     "Views of a thread",
@@ -30,6 +43,7 @@ DELIVERY, _LATENCY, _VIEWS, _PICTURES, _STATE, _PIT, _FINDING, _STANDING, _UPSTR
     "State: the PIT",
     "Finding feeds",
     "Replicas and caches",
+    "Privacy",
     "Upstream packets",
     "On the wire",
     "Sharing a link",
@@ -281,6 +295,21 @@ _FEEDNETS = (
         "Interests that were aggregated and forwarded nevertheless",
         "%",
         "lower",
+    ),
+    Metric(
+        _PRIVACY,
+        "witnesses",
+        "Nodes that learn of subscriptions of others to others",
+        "nodes",
+        "lower",
+    ),
+    Metric(
+        _PRIVACY,
+        "witnessed_most",
+        "Such subscriptions that one node learns of, most",
+        "subscriptions",
+        "lower",
+        "subscriptions known to a third node",
     ),
     Metric(
         _UPSTREAM,

@@ -153,6 +153,7 @@ PARAMETERS = {
     "interval_ms": Words("time between two calls", "ms"),
     "at": Words("node in the middle"),
     "meets": Words("whom peers meet in the room"),
+    "announce_ms": Words("time between announcements", "ms"),
     "providers": Words("providers"),
     "hostile": Words("hostile nodes"),
     "attack": Words("attack of hostile nodes"),

@@ -100,6 +100,11 @@ class Room:
         """Number of open tunnels."""
         return len(self._ends) // 2
 
+    @property
+    def meetings(self) -> set[tuple[str, str]]:
+        """The peers at both ends of each open tunnel, once in each order."""
+        return {(self._lines[a].remote, self._lines[b].remote) for (a, _), (b, _) in self._ends.items()}
+
     # See LineService.
 
     def open(self, line: Line, now: int) -> None:

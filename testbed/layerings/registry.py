@@ -34,6 +34,7 @@ _OWN = {
     "holes": "peers.holes:HOLES",
     "ssb": "peers.ssb:SSB",
     "room": "peers.room:ROOM",
+    "lan": "peers.lan:LAN",
     "broker": "kinds.broker:BROKER",
     "ndn-over-ssb": "kinds.ndn_over_ssb:NDN_OVER_SSB",
     **dict.fromkeys(("tiny", "tiny-pub"), "tiny.common_set:TINY_LAYERINGS"),

@@ -669,6 +669,8 @@ OF_TINY = "asking_per_item", "want_bytes", "airtime_per_item", "latency_fairness
 """Metrics of tinySSB, which runs over NDN do not have."""
 OF_HOLES = "asked_holders", "asked_holders_end"
 """Metrics of contents beside logs, likewise; test_tables.py has these."""
+OF_MEETINGS = "witnesses", "witnessed_most"
+"""Metrics of peers who meet others, likewise; test_tables.py has these."""
 
 
 def measures(run: Path, step_ns: int | None = None) -> dict[str, dict[str, float | None]]:
@@ -691,6 +693,6 @@ def measures(run: Path, step_ns: int | None = None) -> dict[str, dict[str, float
         | model.sharing(busiest, step_ns)
         | model.pictures()
         | model.views()
-        | dict.fromkeys((*OF_TINY, *OF_HOLES))
+        | dict.fromkeys((*OF_TINY, *OF_HOLES, *OF_MEETINGS))
         for layering, model in models.items()
     }

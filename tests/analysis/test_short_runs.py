@@ -100,6 +100,7 @@ def test_every_metric_is_put_to_the_test(short_runs):
         for kind in ("connections", "exchanges", "statements", "feeds", "packets", "contents", "other")
     ]  # those of village, lora-village and deletion, and test_over_tcp.py
     of_tiny = ["asking_per_item", "want_bytes", "airtime_per_item"]  # and that of lora-village these
+    of_meetings = ["witnesses", "witnessed_most"]  # and that of newcomers these
     # test_over_tcp.py has the last one.
     of_views = ["view_unequal_end", "view_orders"]  # test_views.py has these; the second is a bug
     between_peers = ["picture_from_others"]  # and that of photos this
@@ -109,6 +110,7 @@ def test_every_metric_is_put_to_the_test(short_runs):
         *between_peers,
         *of_peers,
         *of_people,
+        *of_meetings,
         *of_tiny,
         "connections",
     ]

@@ -973,6 +973,31 @@ def test_who_has_contents_that_are_to_be_deleted():
     assert held_state.holder_totals(found, runs) == {"holes": {"asked_holders": 2, "asked_holders_end": 1}}
 
 
+def test_who_learns_of_subscriptions():
+    """Peaks count, across restarts; nodes that do not count them are no witnesses."""
+    samples = [
+        ("room", "a", 2),
+        ("room", "a", 5),
+        ("room", "b", 0),
+        ("room", "c", None),
+        ("room", "a", 1),  # started anew
+        ("room", "d", 3),
+        ("poll", "a", None),
+    ]
+    others = {name: None for name in held_state.COUNTERS.names if name not in ("node", "subscriptions_seen")}
+    rows = [
+        {"layering": layering, "node": node, "subscriptions_seen": seen} | others
+        for layering, node, seen in samples
+    ]
+    schema = held_state.COUNTERS.append(pa.field("layering", pa.string()))
+    found = held_state.peaks(pa.Table.from_pylist(rows, schema))
+    assert found.schema == held_state.HELD_STATE
+    assert [tuple(row.values())[-1] for row in found.to_pylist()] == [None, 5, 0, None, 3]
+    totals = held_state.totals(found)
+    learned = {layering: (each["witnesses"], each["witnessed_most"]) for layering, each in totals.items()}
+    assert learned == {"poll": (None, None), "room": (2, 5)}
+
+
 def test_what_it_takes_that_feeds_are_found():
     """Two moves after the first publication, at 10; a node starts anew."""
     runs = collected(

@@ -2,11 +2,14 @@
 
 from collections import Counter
 from functools import cache
+from pathlib import Path
 
+import pcapng_oracle
 import pytest
 from simulation import Result, item_in, simulate
 
 from base.units import SECOND
+from captures.formats.pcapng import Direction
 from testbed.layerings.kinds.ndn import NDN_LAYERINGS as LAYERINGS
 from testbed.library import scenarios
 from testbed.scenario import workload
@@ -44,7 +47,7 @@ FEW = {
     "lora-village": ("tiny", "tiny-pub"),
     "mobile": ("poll", "sync", "sync-log", "lli", "link", "ssb-aware", "social-routing", "ssb"),
     "ndn-over-ssb": ("ndn", "lli", "ndn-over-ssb"),
-    "newcomers": ("hub", "room"),
+    "newcomers": ("hub", "room", "lan", "tiny-isp"),
     "offline-author": RUNGS,
     "photos": ("ssb", "pull", "lli"),
     "quiet": ("lli", "sync-log", "sync", "notify", "persistent", "long-lived", "poll", "ssb"),
@@ -371,3 +374,24 @@ def test_a_room_needs_two_at_once_and_a_pub_keeps_all_for_newcomers() -> None:
     assert through_room.nodes["middle"].held()["messages"].entries == 0
     changed = load("newcomers", changes={"parameters.room.meets": "all"})
     assert delivered(simulate(changed, "room")) == everyone
+
+
+def test_newcomers_need_a_switch_of_their_own_or_a_provider_and_an_author_who_is_there() -> None:
+    wanted, in_homes = ran("newcomers", "lan")
+    assert delivered(in_homes) == dict.fromkeys(("p1", "n1", "n3"), wanted.workload.items)
+    _, by_contract = ran("newcomers", "tiny-isp")
+    assert delivered(by_contract) == dict.fromkeys(("p1", "p2", "p3", "n1", "n2"), wanted.workload.items)
+    middle = by_contract.nodes["middle"].counters()
+    assert middle["contracts"] == 8, "n3 and n4 have contracts, but nobody to subscribe to"
+    assert middle["subscriptions_seen"] == 5
+
+
+def test_a_newcomer_sends_nothing_before_it_comes(tmp_path: Path) -> None:
+    starts = {"n1": 2, "n2": 4, "n3": 9, "n4": 10}
+    for layering in load("newcomers").layerings:
+        (file := tmp_path / layering).write_bytes(ran("newcomers", layering)[1].capture)
+        first: dict[str, int] = {}
+        for packet in pcapng_oracle.read(file):
+            if packet.direction is Direction.OUT:
+                first.setdefault(packet.interface.name.partition("-")[0], packet.time)
+        assert {name: first[name] // SECOND for name in starts} == starts, layering

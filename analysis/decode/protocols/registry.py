@@ -1,6 +1,6 @@
 """The registry of protocols, and the classification of frames by port."""
 
-from analysis.decode.protocols import mqtt, ndn, ssb, tiny
+from analysis.decode.protocols import lan, mqtt, ndn, ssb, tiny
 from analysis.decode.protocols.protocol import NDN, Declaration
 from captures.layers.layers import FramePayload, Ports
 
@@ -8,7 +8,14 @@ TCP_OTHER, UDP_OTHER = "tcp", "udp"
 """Protocols of frames with unknown ports."""
 
 PROTOCOLS: dict[str, Declaration] = {
-    each.name: each for each in (ndn.DECLARATION, ssb.DECLARATION, tiny.DECLARATION, mqtt.DECLARATION)
+    each.name: each
+    for each in (
+        ndn.DECLARATION,
+        ssb.DECLARATION,
+        tiny.DECLARATION,
+        mqtt.DECLARATION,
+        lan.DECLARATION,
+    )
 }
 """Protocols by name."""
 

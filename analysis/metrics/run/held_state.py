@@ -14,6 +14,7 @@ from analysis.files import Rows
 from analysis.metrics.aggregates import ratio
 
 HELD: Final = ("replicas", "replica_bytes", "statements")
+_SEEN: Final = "subscriptions_seen"
 HOLDERS = pa.schema(
     [("layering", pa.string()), ("time", pa.int64()), ("nodes", pa.int64()), ("contents", pa.int64())]
 )
@@ -22,11 +23,14 @@ some time of the run; and these contents, all nodes together.
 """
 COUNTED: Final = ("cs_hits", "cs_misses", "joined", "split")
 HELD_STATE = pa.schema(
-    [("layering", pa.string()), ("node", pa.string()), *((name, pa.int64()) for name in (*HELD, *COUNTED))]
+    [
+        *(("layering", pa.string()), ("node", pa.string())),
+        *((name, pa.int64()) for name in (*HELD, *COUNTED, _SEEN)),
+    ]
 )
 """A row per node: peak numbers of messages in others' logs, of their bytes, and of follow and block
 statements, null where absent; content store hits and misses; Interests aggregated onto a pending one, and
-those of them forwarded all the same.
+those of them forwarded all the same; subscriptions of which the node has learned as a third one.
 """
 
 _NAMES: Final = {
@@ -40,7 +44,7 @@ COUNTERS = pa.schema(
     [
         ("node", pa.string()),
         ("state", pa.struct([("messages", _SIZE), ("statements", _SIZE)])),
-        *((name, pa.int64()) for name in (*_NAMES.values(), "asked_contents")),
+        *((name, pa.int64()) for name in (*_NAMES.values(), "asked_contents", _SEEN)),
     ]
 )
 """The columns of counters.jsonl used here; null where nodes do not count them."""
@@ -56,6 +60,7 @@ def peaks(counters: pa.Table) -> pa.Table:
         row: dict[str, Any] = {"layering": layering, "node": node}
         for what in HELD:
             row[what] = max(_known_values(samples, what), default=None)
+        row[_SEEN] = max(_known_values(samples, _SEEN), default=None)
         for what in COUNTED:
             row[what] = _sum_of_lives(_known_values(samples, what))
         rows.append(row)
@@ -71,9 +76,12 @@ def totals(table: pa.Table) -> dict[str, dict[str, Any]]:
     for layering, rows in nodes.items():
         means = {what: [row[what] for row in rows if row[what] is not None] for what in HELD}
         sums = {what: sum(row[what] or 0 for row in rows) for what in COUNTED}
+        seen = _known_values(rows, _SEEN)
         totals[layering] = {what: ratio(sum(held), len(held)) for what, held in means.items()} | {
             "cache_hits": ratio(sums["cs_hits"], sums["cs_hits"] + sums["cs_misses"], 100),
             "split_share": ratio(sums["split"], sums["joined"], 100),
+            "witnesses": sum(map(bool, seen)) if seen else None,
+            "witnessed_most": max(seen, default=None),
         }
     return totals
 
@@ -114,6 +122,7 @@ def _flat(sample: dict[str, Any]) -> dict[str, Any]:
     """Return a sample's counts, and its state of the kinds that stay."""
     messages, statements = ((sample["state"] or {}).get(kind) or {} for kind in ("messages", "statements"))
     return {what: sample[name] for what, name in _NAMES.items()} | {
+        _SEEN: sample[_SEEN],
         "replicas": messages.get("entries"),
         "replica_bytes": messages.get("bytes"),
         "statements": statements.get("entries"),

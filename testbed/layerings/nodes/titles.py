@@ -35,6 +35,7 @@ TITLES = {
         "holes": "SSB: EBT of logs whose contents stand beside them, and may be deleted",
         "ssb": "SSB: peers with EBT over TCP",
         "room": "SSB: tunnels through a room, where friends meet",
+        "lan": "SSB: peers that announce themselves to their neighbours",
         "ndn-over-ssb": "NDN over SSB: Interests and Data in logs",
     },
     "mqtt": {

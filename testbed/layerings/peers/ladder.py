@@ -20,6 +20,7 @@ from ssb.store.memory import MemoryFeeds
 from testbed.layerings.nodes.node import Context, Parameters, SimpleLayering
 from testbed.layerings.nodes.peer_role import Role, peer_identity
 from testbed.layerings.nodes.titles import title
+from testbed.layerings.nodes.witness import Witness
 from testbed.layerings.nodes.workload import Feature
 from testbed.layerings.peers.ssb import PEER_FEATURES, EbtTimes, SsbNode
 from topologies.model import Topology
@@ -80,6 +81,7 @@ class RungNode(SsbNode):
         self._others = [self._hub] if self._hub else sorted(swarm - {context.name})
         self._rung: Rung | None = None
         self._called: set[str] = set()  # and not ended since
+        self._witness = Witness(context) if self._hub == context.name else None
         super().__init__(context)
         if context.name not in swarm and context.name != self._hub:
             self.programs = []
@@ -96,6 +98,11 @@ class RungNode(SsbNode):
         if self._rung is not None:
             counted |= {"clock_elements": self._rung.elements, "repeated": self._rung.repeated}
         return counted
+
+    def _observe(self, witness: Witness) -> None:
+        """See SsbNode; a hub knows the feeds that its clients follow."""
+        for session in self._rung.sessions.values() if self._rung is not None else ():
+            witness.hears(session.remote, session.clock)
 
     def _replication(self, context: Context, role: Role, store: MemoryFeeds) -> Replication | None:
         """See SsbNode."""

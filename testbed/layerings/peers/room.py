@@ -10,6 +10,7 @@ from ssb.transport.address import PeerAddress
 from testbed.layerings.nodes.node import Context, SimpleLayering, StateSize, middle_of
 from testbed.layerings.nodes.peer_role import peer_identity
 from testbed.layerings.nodes.titles import title
+from testbed.layerings.nodes.witness import Witness
 from testbed.layerings.nodes.workload import Feature
 from testbed.layerings.peers.ssb import SsbNode, SsbParameters
 
@@ -40,6 +41,7 @@ class RoomNode(SsbNode):
         self._visits: Visits | None = None
         ends = context.workload.publishers | context.workload.follows.keys()
         self._at = middle_of("room", context.network, ends, context.parameters["at"])
+        self._witness = Witness(context)
         super().__init__(context, None if context.name == self._at else self._at)
         if context.name == self._at:
             self._role.calls_at = None
@@ -72,7 +74,13 @@ class RoomNode(SsbNode):
             held["connections"] = StateSize(count + tunnels, size + TUNNEL_BYTES * tunnels)
         return held
 
-    def _rooms(self, context: Context) -> dict[str, Any]:
+    def _observe(self, witness: Witness) -> None:
+        """See SsbNode; a room sees who has a tunnel to whom."""
+        super()._observe(witness)
+        for one, other in self._room.meetings if self._room is not None else ():
+            witness.meets(one, other)
+
+    def _meetings(self, context: Context) -> dict[str, Any]:
         """See SsbNode."""
         reference = peer_identity(context.seed, context.name).ref
         if context.name == self._at:
@@ -106,6 +114,6 @@ ROOM: Final = SimpleLayering(
     RoomParameters,
     RoomNode,
     "ssb",
-    frozenset({Feature.FOLLOWING}),
+    frozenset({Feature.MEDIUM, Feature.FOLLOWING}),
 )
 """Layering `room`."""

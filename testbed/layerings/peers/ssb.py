@@ -28,6 +28,7 @@ from testbed.layerings.nodes.node import Context, Parameters, SimpleLayering, St
 from testbed.layerings.nodes.peer_role import Publication, Role, RoleNode, peer_identity
 from testbed.layerings.nodes.pictures import Album
 from testbed.layerings.nodes.titles import title
+from testbed.layerings.nodes.witness import Witness
 from testbed.layerings.nodes.workload import Feature
 from topologies.model import Hop, Topology
 from topologies.routing import Routing, routes
@@ -72,6 +73,8 @@ class SsbNode(RoleNode, PassiveEndpoint):
     Attributes: see Node.
     """
 
+    _witness: Witness | None = None
+
     def __init__(self, context: Context, home: str | None = None) -> None:
         super().__init__(context, home)
         role = self._role
@@ -89,6 +92,7 @@ class SsbNode(RoleNode, PassiveEndpoint):
             encrypts=parameters["encrypt"],
             connections=most,
             handshakes=most,
+            announce=parameters.get("announce_ms", 0) * MS,
             scheduler=SchedulerOptions(places=most, known=most, calls=most),
             replication=_limits(parameters),
         )
@@ -106,7 +110,7 @@ class SsbNode(RoleNode, PassiveEndpoint):
             Random(seed.digest()),
             blobs=self._held_blobs(context),
             replication=self._replication(context, role, store),
-            **self._rooms(context),
+            **self._meetings(context),
         )
         self._seed, self._network = context.seed, network
         self._ends = sorted({*context.workload.publishers, *context.workload.follows} - {context.name})
@@ -161,6 +165,8 @@ class SsbNode(RoleNode, PassiveEndpoint):
             self._peer.connections.update(time)
 
     def _leave(self, now: int) -> None:
+        if self._witness is not None:
+            self._observe(self._witness)  # a peer forgets what others said of a feed that it no longer wants
         if self._blobs is not None:
             for blob in self._album.close():
                 self._blobs.unwant(blob)
@@ -188,8 +194,20 @@ class SsbNode(RoleNode, PassiveEndpoint):
         return held_by(self._peer, self._store, self._role.own)
 
     def counters(self) -> dict[str, Any]:
-        """Return the number of connections closed for a fault, and of changed IP routes to peers."""
-        return {"refused": self._peer.connections.refused.total(), "route_changes": self._route_changes}
+        """Return the number of connections closed for a fault, and of changed IP routes to peers; of a
+        witness, also the number of subscriptions of others that it has learned of.
+        """
+        refused = self._peer.connections.refused.total()
+        counted = {"refused": refused, "route_changes": self._route_changes}
+        if self._witness is not None:
+            self._observe(self._witness)
+            counted["subscriptions_seen"] = len(self._witness.seen)
+        return counted
+
+    def _observe(self, witness: Witness) -> None:
+        """Take in the subscriptions of others that the peer knows now: notes of EBT tell them."""
+        for session in self._peer.replication.sessions.values():
+            witness.hears(session.remote, [feed for feed, number in session.clock.items() if number != -1])
 
     def reroute(self, network: Topology, routing: Routing) -> None:
         """Count changed routes: the cost of IP's own routing."""
@@ -207,8 +225,8 @@ class SsbNode(RoleNode, PassiveEndpoint):
         """Return the peer's blobs; None if it handles none."""
         return self._blobs
 
-    def _rooms(self, context: Context) -> dict[str, Any]:
-        """Return what the peer does in rooms: arguments of Peer."""
+    def _meetings(self, context: Context) -> dict[str, Any]:
+        """Return how the peer meets others whose addresses it does not know: arguments of Peer."""
         return {}
 
     def _call(self, now: int) -> int | None:

@@ -18,6 +18,7 @@ from pydantic import Field, field_validator
 from base.timers import Timers, earliest
 from base.units import MS, SECOND
 from ssb.bipf import MalformedBipf, decode, encode
+from ssb.keys import feed_ref
 from ssb.tiny.isp.client import Client
 from ssb.tiny.isp.facts import OPEN
 from ssb.tiny.isp.party import BaseParty
@@ -27,6 +28,7 @@ from ssb.tiny.isp.terms import Terms
 from testbed.layerings.nodes.node import Context, Node, SimpleLayering
 from testbed.layerings.nodes.peer_role import peer_identity
 from testbed.layerings.nodes.titles import title
+from testbed.layerings.nodes.witness import Witness
 from testbed.layerings.nodes.workload import Feed
 from testbed.layerings.tiny.assignment import Assignment
 from testbed.layerings.tiny.hostile_client import Attack, HostileClient
@@ -128,15 +130,20 @@ class ProviderNode(BaseTinyNode):
             if self._provider.contracts.current(peers[name]) is None:
                 self._provider.onboard(peers[name], now)
         self._provider.announce(now)
+        self._witness = Witness(context)
 
     def counters(self) -> dict[str, Any]:
         """Return also standing contracts, subscriptions, and faults of clients."""
         contracts = self._provider.contracts.values()
+        for route in self._provider.routes.values():
+            if route.is_open:
+                self._witness.meets(feed_ref(route.source), feed_ref(route.target))
         return super().counters() | {
             "contracts": sum(contract.facts.state == OPEN for contract in contracts),
             "subscriptions": sum(route.is_open for route in self._provider.routes.values()),
             "faults": self._provider.faults.total(),
             "misbehaviour": _misbehaviour(self._provider, self._context),
+            "subscriptions_seen": len(self._witness.seen),
         }
 
 
