@@ -1,6 +1,6 @@
 """The second key of an account: a file of one line, which countersigns the account's own messages.
 
-It is written once and never again, like the file of the identity (`ssb.key_file`). Only its owner may read it.
+It is written once like the file of the identity (`ssb.key_file`) and never again; only its owner may read it.
 """
 
 from collections.abc import Mapping

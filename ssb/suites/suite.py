@@ -10,17 +10,15 @@ indicator of its scheme, so a reader knows what it reads, and a further suite is
 
 Ed448 (RFC 8032) and BLAKE2b-256 (RFC 7693) share neither curve nor hash with Ed25519 and SHA-256: Ed25519
 hashes with SHA-512, a relative of SHA-256, Ed448 with SHAKE256. So what breaks one suite leaves the other.
-pycryptodomex has Ed448, and NDN's commands need that library anyway. Its Ed448 takes milliseconds; that of
-OpenSSL is much quicker, but would be a third cryptographic library. ECDSA over P-256 is quicker, too, but
-whoever sees one of its signatures can make another one of it.
+OpenSSL checks an Ed448 signature in a fiftieth of the time of pycryptodomex, so it comes by `cryptography`.
+ECDSA over P-256 needs no such library, but anybody can turn one of its signatures into another valid one.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import lru_cache
 from hashlib import blake2b, sha256
 from secrets import token_bytes
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ssb.keys import (
     KEY_BYTES,
@@ -32,6 +30,9 @@ from ssb.keys import (
     verify,
 )
 from ssb.work import WORK
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed448 import Ed448PrivateKey
 
 HASH_BYTES: Final = 32
 
@@ -60,32 +61,27 @@ class Suite(NamedTuple):
     verify: Callable[[bytes, bytes, bytes], bool]
 
 
-def _ed448(seed: bytes) -> Any:
-    from Cryptodome.PublicKey import ECC  # slow to import, and needed by few nodes
-
-    construct: Any = ECC.construct  # its types allow no seed
-    return construct(curve="Ed448", seed=seed)
-
-
 def _ed448_public(seed: bytes) -> bytes:
-    raw: bytes = _ed448(seed).public_key().export_key(format="raw")
-    return raw
+    return _ed448(seed).public_key().public_bytes_raw()
 
 
 def _ed448_sign(seed: bytes, text: bytes) -> bytes:
-    from Cryptodome.Signature import eddsa
-
-    signature: bytes = eddsa.new(_ed448(seed), "rfc8032").sign(text)
-    return signature
+    return _ed448(seed).sign(text)
 
 
-@lru_cache(1 << 10)  # nodes of one process verify the same texts, and each takes milliseconds
+def _ed448(seed: bytes) -> "Ed448PrivateKey":
+    from cryptography.hazmat.primitives.asymmetric.ed448 import Ed448PrivateKey  # few nodes need it
+
+    return Ed448PrivateKey.from_private_bytes(seed)
+
+
 def _ed448_verify(key: bytes, signature: bytes, text: bytes) -> bool:
-    from Cryptodome.Signature import eddsa
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives.asymmetric.ed448 import Ed448PublicKey
 
     try:
-        eddsa.new(eddsa.import_public_key(key), "rfc8032").verify(text, signature)
-    except ValueError:
+        Ed448PublicKey.from_public_bytes(key).verify(signature, text)
+    except (InvalidSignature, ValueError):  # ValueError: the key is no point of the curve
         return False
     return True
 

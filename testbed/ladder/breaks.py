@@ -1,9 +1,9 @@
 """A break of the classic hash and signature, played: what a new reader takes for genuine.
 
 An author writes a message an hour, and a notary notarises the log after every so many messages
-(`ssb.suites.notary`). Then Ed25519 and SHA-256 break: a forger signs with the author's key, and finds a second
-message for the id of any message. The forger is the first peer that a new reader meets. The reader's store has
-the rules of all stores, and checks true Ed25519 signatures. The forger plays one of ATTACKS.
+(`ssb.suites.notary`). Then Ed25519 and SHA-256 break: a forger signs with the author's key, and finds a
+second message for the id of any message. The forger is the first peer that a new reader meets. The reader's
+store has the rules of all stores, and checks true Ed25519 signatures. The forger plays one of ATTACKS.
 """
 
 from collections.abc import Callable

@@ -22,13 +22,13 @@ def breaks(messages: int, intervals: Sequence[int]) -> None:
     """Let a forger with a broken hash and a stolen key serve a log to a new reader.
 
     The forger appends messages to the log, writes the newer half or all of it anew, or replaces one message
-    by another with the same id. The reader takes only messages that were notarised before the break; without a
-    notary, all that its store accepts.
+    by another with the same id. The reader takes only messages that were notarised before the break; without
+    a notary, all that its store accepts.
     """
     table = Table(title="A log after a break", title_justify="left", title_style="bold", box=None)
-    table.add_column("notarised every", no_wrap=True)
+    table.add_column("every", no_wrap=True)
     table.add_column("attack", no_wrap=True)
-    for column in ("forged", "believed", "genuine", "saved", "notary, bytes a message"):
+    for column in ("forged", "believed", "genuine", "saved", "notary’s bytes"):
         table.add_column(column, justify="right", no_wrap=True)
     for interval in intervals or INTERVALS:
         played = play(messages, interval)
