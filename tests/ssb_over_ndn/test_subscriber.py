@@ -19,7 +19,7 @@ from ssb.ending import END, end_content
 from ssb.keys import Identity
 from ssb.message import Message
 from ssb.suites.countersignature import EMPTY, countersign, log_hash, succession
-from ssb.suites.suite import SECOND, PrivateKey
+from ssb.suites.suite import SUITES, PrivateKey
 from ssb_over_ndn.following.subscriber import Subscriber
 from ssb_over_ndn.naming import log_name, message_packet
 
@@ -230,7 +230,7 @@ def test_a_subscription_moves_from_feed_to_feed(monkeypatch: pytest.MonkeyPatch,
 def test_items_of_a_feed_with_another_suite_count_when_they_are_proved(given_items: list[str]) -> None:
     """The model: an item counts once one in its place or behind it is countersigned, by no other key."""
     first, second, *_ = AUTHORS
-    keys = [PrivateKey.from_seed(SECOND, bytes([number]) * 57) for number in range(2)]
+    keys = [PrivateKey.from_seed(SUITES["ed448"], bytes([number]) * 57) for number in range(2)]
     log: list[Message] = []
     before = EMPTY
     for number, kind in enumerate(given_items, 1):
@@ -239,7 +239,7 @@ def test_items_of_a_feed_with_another_suite_count_when_they_are_proved(given_ite
             key = keys[kind == "forged"]
             content = countersign(key, second.ref, number, 1, content, before)
         log.append(Message.create(second, log[-1] if log else None, content, 1))
-        before = log_hash(SECOND, before, log[-1].encoded)
+        before = log_hash(SUITES["ed448"], before, log[-1].encoded)
     end = end_content(first.ref, second) | succession(first.ref, second.ref, keys[0])
     logs = [chain(first, end), log]
     names = [log_name(author.ref) for author in (first, second)]
