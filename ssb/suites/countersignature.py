@@ -23,7 +23,7 @@ such an end as any other, and so does this one, if the key is unknown or has not
 from collections.abc import Mapping
 from typing import Any, Final
 
-from ssb.canonical import Value, stringify
+from ssb.canonical import InvalidJson, Value, stringify
 from ssb.ending import END, end_of
 from ssb.keys import InvalidRef
 from ssb.message import InvalidMessage, Message
@@ -57,12 +57,15 @@ def countersign(
     """Return a content with a countersignature.
 
     The message will have this author, number and time; `before` is the log hash of those before it.
-    Raises InvalidMessage if the content has such a member already.
+    Raises InvalidMessage if no message has such a content, or it has such a member already.
     """
     if MEMBER in content:
         raise InvalidMessage(f'content has a member "{MEMBER}" already')
     log = hash_text(key.public.suite, before)
-    signature = key.sign(_signed(author, sequence, timestamp, content, log))
+    try:
+        signature = key.sign(_signed(author, sequence, timestamp, content, log))
+    except InvalidJson as error:
+        raise InvalidMessage(str(error)) from None
     return {**content, MEMBER: {"log": log, "signature": signature}}
 
 

@@ -10,7 +10,7 @@ indicator of its scheme, so a reader knows what it reads, and a further suite is
 
 Ed448 (RFC 8032) and BLAKE2b-256 (RFC 7693) share neither curve nor hash with Ed25519 and SHA-256: Ed25519
 hashes with SHA-512, a relative of SHA-256, Ed448 with SHAKE256. So what breaks one suite leaves the other.
-Ed448 comes from OpenSSL, by `cryptography`: pycryptodomex has it, too, but takes milliseconds for a signature.
+Ed448 comes from OpenSSL, by `cryptography`: pycryptodomex has it, too, but takes milliseconds each.
 ECDSA over P-256 would be quicker there, but anybody can turn one of its signatures into another valid one.
 """
 

@@ -229,6 +229,11 @@ def test_a_countersignature_holds_for_one_place_only():
             check(KEY.public, moved)
     with pytest.raises(InvalidMessage, match="already"):
         countersign(KEY, ANN.ref, 1, 1, content, EMPTY)
+    deep = POST
+    for _ in range(3000):
+        deep = {**POST, "deep": deep}
+    with pytest.raises(InvalidMessage, match="nested too deeply"):
+        countersign(KEY, ANN.ref, 1, 1, deep, EMPTY)
 
 
 def test_an_end_names_the_suite_of_the_successor():
