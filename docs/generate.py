@@ -377,6 +377,7 @@ _CONSTANTS: list[tuple[ModuleType | type, str, Callable[[int], str], str]] = [
     (neighbours, "HELLO", _ns, "dead links are noticed within 5 s, at 60 bytes in this time"),
     (neighbours, "AMPLIFICATION", str, "RFC 9000's"),
     (hellos, "MOST_STANDINGS", str, "in a Hello: some 1000 bytes"),
+    (hellos, "MOST_PROOFS", str, "beside so many standings, they fit into a frame"),
     (evidences, "MOST_HOPS", str, "more than a path has"),
     (evidences, "MOST_LEAP", _power, "above the known number: a liar leaves room"),
     (upstream, "IDLE_PROBE", _ns, "usual silence of a feed of unknown rhythm, at most"),
