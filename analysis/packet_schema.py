@@ -101,7 +101,21 @@ COLUMNS = (
     ),
 )
 
-ARROW_TYPES = {"int64": pa.int64(), "string": pa.string(), "bool": pa.bool_(), "binary": pa.binary()}
+ARROW_TYPES = {
+    "int64": pa.int64(),
+    "float64": pa.float64(),
+    "string": pa.string(),
+    "bool": pa.bool_(),
+    "binary": pa.binary(),
+}
+
+
+def schema_of(columns: str) -> pa.Schema:
+    """Return a schema from its columns as in SQL: "layering string, time int64"."""
+    pairs = (column.split() for column in columns.split(","))
+    return pa.schema([(name, ARROW_TYPES[kind]) for name, kind in pairs])
+
+
 PACKETS = pa.schema([(column.name, ARROW_TYPES[column.type]) for column in COLUMNS])
 """The schema of the table."""
 

@@ -18,7 +18,7 @@ from analysis.decode.protocols.registry import framed
 from analysis.decode.reader import SEGMENTS
 from analysis.decode.reference import Link, decode_payload
 from analysis.files import Rows
-from analysis.packet_schema import ARROW_TYPES, COLUMNS, PACKETS
+from analysis.packet_schema import ARROW_TYPES, COLUMNS, PACKETS, schema_of
 from base.key_log import Secrets
 from captures.layers import websocket
 from captures.layers.packet_stream import PacketStream
@@ -48,7 +48,7 @@ def stream_rows() -> pa.Schema:
     """Return the schema of rows of several tables: the name of the table, and all columns; those of other
     tables are null.
     """
-    return pa.unify_schemas([pa.schema([("table", pa.string())]), *_tables().values()])
+    return pa.unify_schemas([schema_of("table string"), *_tables().values()])
 
 
 def _tables() -> dict[str, pa.Schema]:

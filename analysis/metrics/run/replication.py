@@ -16,6 +16,7 @@ from analysis.columns.values import MESSAGES, REPEATED, REST
 from analysis.decode.protocols.protocol import ITEM
 from analysis.decode.protocols.registry import framed
 from analysis.files import Rows
+from analysis.packet_schema import schema_of
 from analysis.tables.protocol_messages import peers_of
 
 _COPY = ("layering", "sender", "receiver", "feed", "seq")
@@ -28,7 +29,7 @@ CAUSES = pa.schema(
 )
 """A row per peer and cause: messages, and bytes with their share of frame headers."""
 
-REACH = pa.schema([("layering", pa.string()), ("hops", pa.int64()), ("copies", pa.int64())])
+REACH = schema_of("layering string, hops int64, copies int64")
 """First copies of items by the number of peers on the path: 1 if sent by the author."""
 
 AUTHORS = pa.schema(
