@@ -17,19 +17,16 @@ import pyarrow as pa
 from analysis.decode.connections import CapturePlace, Connection, Row, Tracker, View
 from analysis.decode.protocols.protocol import PAYLOAD, UNREAD, Declaration, Framer, Message
 from analysis.decode.protocols.registry import PROTOCOLS
-from analysis.packet_schema import ARROW_TYPES, Column
+from analysis.packet_schema import ARROW_TYPES, Column, schema_of
 from base.key_log import Secrets
 from captures.layers.streams import Stream, distance
 
 RETRANSMITTED = "retransmitted"
 """The layer of retransmitted TCP bytes."""
 
-STREAM_LAYERS = pa.schema(
-    [
-        *((name, pa.string()) for name in ("layering", "node", "interface", "direction", "src", "protocol")),
-        ("layer", pa.string()),
-        ("bytes", pa.int64()),
-    ]
+STREAM_LAYERS = schema_of(
+    "layering string, node string, interface string, direction string, src string, protocol string, layer"
+    " string, bytes int64"
 )
 """TCP bytes at an interface by layer of the protocol; of protocols without a framer, RETRANSMITTED only."""
 

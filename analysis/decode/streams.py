@@ -26,12 +26,7 @@ from captures.layers.streams import RST
 
 PACKETS_TABLE, CONNECTIONS_TABLE, STREAM_LAYERS_TABLE = "packets", "connections", "stream_layers"
 COUNTS_TABLE = "counts"
-COUNTS = pa.schema(
-    [
-        *((name, pa.string()) for name in ("layering", "capture", "what", "label")),
-        ("number", pa.int64()),
-    ]
-)
+COUNTS = schema_of("layering string, capture string, what string, label string, number int64")
 """What was counted: `kinds` and `problems` of NDN packets, by their words in `label`, `gaps` and `skipped`
 bytes of streams, of each capture; of no capture, `connections`, and messages of the protocol `what`, by kind.
 """
