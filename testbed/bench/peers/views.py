@@ -107,9 +107,9 @@ def thread(rng: Random, posts: int) -> list[Message]:
 
 
 @command
-@click.option("--messages", type=click.IntRange(min=1000), default=300_000, show_default=True)
-@click.option("--feeds", type=click.IntRange(min=2), default=2_000, show_default=True)
-@click.option("--posts", type=click.IntRange(min=10), default=1_000, show_default=True, help="Of the chat.")
+@click.option("--messages", type=click.IntRange(min=1000), default=300_000)
+@click.option("--feeds", type=click.IntRange(min=2), default=2_000)
+@click.option("--posts", type=click.IntRange(min=10), default=1_000, help="Of the chat.")
 def bench(messages: int, feeds: int, posts: int, as_json: bool) -> None:
     """Measure how long it takes to make views again from the logs of SSB feeds."""
     with tempfile.TemporaryDirectory() as directory:

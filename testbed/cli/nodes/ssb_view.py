@@ -145,7 +145,7 @@ def _is_of(value: dict[str, Any], author: str | None, kind: str | None) -> bool:
 
 @click.command()
 @click.argument("message")
-@click.option("--wait", "patience", type=Number(0, 3600), default=10.0, show_default=True, help="Seconds.")
+@click.option("--wait", "patience", type=Number(0, 3600), default=10.0, help="Seconds.")
 @click.option("--thread", is_flag=True, help="Also the posts that answer it.")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 @click.pass_obj
@@ -251,7 +251,6 @@ def links(settings: Settings, reference: str, rel: str | None, limit: int, as_js
     "patience",
     type=Number(0, 3600),
     default=0.0,
-    show_default=True,
     help="Seconds to ask other peers for posts that threads name and that are not here.",
 )
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
