@@ -48,11 +48,20 @@ def parse(text: str) -> Value:
     return value
 
 
+def parse_bytes(data: bytes) -> Value:
+    """The same of bytes; raises InvalidJson also for bytes that are not UTF-8."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        raise InvalidJson(str(error)) from None
+    return parse(text)
+
+
 def object_in(data: bytes) -> dict[str, Any] | None:
     """The object that bytes are as JSON; None if they are none."""
     try:
-        value = parse(data.decode())
-    except (InvalidJson, UnicodeDecodeError):
+        value = parse_bytes(data)
+    except InvalidJson:
         return None
     return value if isinstance(value, dict) else None
 

@@ -24,7 +24,7 @@ from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
-from ssb.canonical import InvalidJson, Value, parse, stringify
+from ssb.canonical import InvalidJson, Value, parse_bytes, stringify
 from ssb.keys import (
     InvalidRef,
     blob_ref,
@@ -134,8 +134,8 @@ def attach(author: str, reference: Reference, data: bytes) -> dict[str, Any]:
 def opened(data: bytes) -> tuple[Value, Value]:
     """Return the author and the content in a blob, neither of which is checked; raise InvalidContent."""
     try:
-        value = parse(data.decode())
-    except (InvalidJson, UnicodeDecodeError) as error:
+        value = parse_bytes(data)
+    except InvalidJson as error:
         raise InvalidContent(f"blob cannot be read: {error}") from None
     if not isinstance(value, dict) or value.keys() != _BLOB_FIELDS:
         raise InvalidContent("blob does not have the fields author, salt, content")

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Final
+from typing import Final, TypeGuard
 
 from nacl.bindings import (
     crypto_scalarmult,
@@ -76,15 +76,6 @@ def parse_feed(ref: str) -> bytes:
     return _parse(ref, "@", ".ed25519")
 
 
-def is_feed(value: object) -> bool:
-    """Whether a value is a feed's reference."""
-    try:
-        parse_feed(value if isinstance(value, str) else "")
-    except InvalidRef:
-        return False
-    return True
-
-
 def parse_message(ref: str) -> bytes:
     """The 32-byte SHA-256 digest in a message's reference; raise InvalidRef if malformed."""
     return _parse(ref, "%", ".sha256")
@@ -95,10 +86,24 @@ def parse_blob(ref: str) -> bytes:
     return _parse(ref, "&", ".sha256")
 
 
-def is_message(value: object) -> bool:
+def is_feed(value: object) -> TypeGuard[str]:
+    """Whether a value is a feed's reference."""
+    return _is_parsed(parse_feed, value)
+
+
+def is_message(value: object) -> TypeGuard[str]:
     """Whether a value is a message's reference."""
+    return _is_parsed(parse_message, value)
+
+
+def is_blob(value: object) -> TypeGuard[str]:
+    """Whether a value is a blob's reference."""
+    return _is_parsed(parse_blob, value)
+
+
+def _is_parsed(parse: Callable[[str], bytes], value: object) -> bool:
     try:
-        parse_message(value if isinstance(value, str) else "")
+        parse(value if isinstance(value, str) else "")
     except InvalidRef:
         return False
     return True

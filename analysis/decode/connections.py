@@ -18,42 +18,40 @@ from base.timers import earliest
 from captures.layers.streams import ACK, FIN, RST, SYN, Chunk, Segment, Stream
 
 CONNECTIONS = (
-    Column("layering", "string", "", "the layering; of captures, their run"),
-    Column("node", "string", "", "the node at which it was seen, one of its ends"),
-    Column("protocol", "string", "", "what it was taken for, as in `packets`"),
+    Column("layering", "the layering; of captures, their run"),
+    Column("node", "the node at which it was seen, one of its ends"),
+    Column("protocol", "what it was taken for, as in `packets`"),
     Column(
         "direction",
-        "string",
-        "",
         "`out`, the node opened it; `in`, it was opened from elsewhere; null if the capture does not tell",
     ),
-    Column("src", "string", "", "address of the end that opened it"),
-    Column("dst", "string", "", "address of the other end"),
-    Column("src_port", "int64", "", "port of the end that opened it"),
-    Column("dst_port", "int64", "", "port of the other end"),
-    Column("opened", "int64", "ns", "time of the first SYN; null if it was open when the capture began"),
+    Column("src", "address of the end that opened it"),
+    Column("dst", "address of the other end"),
+    Column("src_port", "port of the end that opened it", "int64"),
+    Column("dst_port", "port of the other end", "int64"),
+    Column("opened", "time of the first SYN; null if it was open when the capture began", "int64", "ns"),
     Column(
-        "closed", "int64", "ns", "time of the second end’s FIN, or of the first RST; null if it stays open"
+        "closed", "time of the second end’s FIN, or of the first RST; null if it stays open", "int64", "ns"
     ),
-    Column("ended", "string", "", "`fin`, `rst`, or `open` when the capture ended"),
+    Column("ended", "`fin`, `rst`, or `open` when the capture ended"),
     Column(
         "handshake_ns",
-        "int64",
-        "ns",
         "round trip of the handshake: from the first SYN to its answer or, at the end that accepts, from its"
         " answer to what acknowledges that; null if it was not completed",
+        "int64",
+        "ns",
     ),
-    Column("sent_bytes", "int64", "bytes", "bytes of the stream that the node sent, each once"),
-    Column("received_bytes", "int64", "bytes", "bytes of the stream that it received, each once"),
-    Column("sent_segments", "int64", "segments", "segments that it sent"),
-    Column("received_segments", "int64", "segments", "segments that it received"),
+    Column("sent_bytes", "bytes of the stream that the node sent, each once", "int64", "bytes"),
+    Column("received_bytes", "bytes of the stream that it received, each once", "int64", "bytes"),
+    Column("sent_segments", "segments that it sent", "int64", "segments"),
+    Column("received_segments", "segments that it received", "int64", "segments"),
     Column(
         "sent_again",
+        "of those sent, the ones that brought nothing new: all their bytes, SYN or FIN had been sent before",
         "int64",
         "segments",
-        "of those sent, the ones that brought nothing new: all their bytes, SYN or FIN had been sent before",
     ),
-    Column("received_again", "int64", "segments", "of those received, the same"),
+    Column("received_again", "of those received, the same", "int64", "segments"),
 )
 """The table of connections: a row for each connection and captured end. Without directions in the capture,
 the node counts as the opener's end.

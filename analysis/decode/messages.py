@@ -17,45 +17,42 @@ import pyarrow as pa
 from analysis.decode.connections import CapturePlace, Connection, Row, Tracker, View
 from analysis.decode.protocols.protocol import PAYLOAD, UNREAD, Declaration, Framer, Message
 from analysis.decode.protocols.registry import PROTOCOLS
-from analysis.packet_schema import ARROW_TYPES, Column
+from analysis.packet_schema import ARROW_TYPES, Column, schema_of
 from base.key_log import Secrets
 from captures.layers.streams import Stream, distance
 
 RETRANSMITTED = "retransmitted"
 """The layer of retransmitted TCP bytes."""
 
-STREAM_LAYERS = pa.schema(
-    [
-        *((name, pa.string()) for name in ("layering", "node", "interface", "direction", "src", "protocol")),
-        ("layer", pa.string()),
-        ("bytes", pa.int64()),
-    ]
+STREAM_LAYERS = schema_of(
+    "layering string, node string, interface string, direction string, src string, protocol string, layer"
+    " string, bytes int64"
 )
 """TCP bytes at an interface by layer of the protocol; of protocols without a framer, RETRANSMITTED only."""
 
 _MESSAGE = (
-    Column("layering", "string", "", "the layering; of captures, their run"),
-    Column("node", "string", "", "the node at which it was seen"),
-    Column("interface", "string", "", "where it was captured"),
-    Column("direction", "string", "", "`in` or `out`, seen from the node; null if the capture does not tell"),
-    Column("frame", "int64", "", "number of the frame with which all of the message had been seen"),
-    Column("time", "int64", "ns", "when that frame was captured"),
-    Column("src", "string", "", "sender's address"),
-    Column("dst", "string", "", "receiver's address"),
-    Column("src_port", "int64", "", "sender's TCP port"),
-    Column("dst_port", "int64", "", "receiver's TCP port"),
+    Column("layering", "the layering; of captures, their run"),
+    Column("node", "the node at which it was seen"),
+    Column("interface", "where it was captured"),
+    Column("direction", "`in` or `out`, seen from the node; null if the capture does not tell"),
+    Column("frame", "number of the frame with which all of the message had been seen", "int64"),
+    Column("time", "when that frame was captured", "int64", "ns"),
+    Column("src", "sender's address"),
+    Column("dst", "receiver's address"),
+    Column("src_port", "sender's TCP port", "int64"),
+    Column("dst_port", "receiver's TCP port", "int64"),
 )
 _SIZES = (
-    Column("feed", "string", "", "name of the feed that it is about"),
-    Column("seq", "int64", "", "number of the item that it brings, from 1"),
-    Column("stream_bytes", "int64", "bytes", "its bytes of the stream"),
+    Column("feed", "name of the feed that it is about"),
+    Column("seq", "number of the item that it brings, from 1", "int64"),
+    Column("stream_bytes", "its bytes of the stream", "int64", "bytes"),
     Column(
         "frame_bytes",
+        "these, and their share of the headers of the frames that brought them first",
         "int64",
         "bytes",
-        "these, and their share of the headers of the frames that brought them first",
     ),
-    Column("payload_bytes", "int64", "bytes", "the message of a feed in it"),
+    Column("payload_bytes", "the message of a feed in it", "int64", "bytes"),
 )
 
 
@@ -63,10 +60,10 @@ def columns(protocol: Declaration) -> tuple[Column, ...]:
     """Return the columns of a protocol's table: a row for each message and place that saw it."""
     kinds = ", ".join(f"`{kind}` ({title})" for kind, title in protocol.kinds.items())
     layers = (
-        Column(f"{layer.key}_bytes", "int64", "bytes", f"of its bytes of the stream: {layer.title}")
+        Column(f"{layer.key}_bytes", f"of its bytes of the stream: {layer.title}", "int64", "bytes")
         for layer in protocol.layers
     )
-    return (*_MESSAGE, Column("kind", "string", "", kinds), *_SIZES, *layers, *protocol.columns)
+    return (*_MESSAGE, Column("kind", kinds), *_SIZES, *layers, *protocol.columns)
 
 
 def schema(protocol: Declaration) -> pa.Schema:

@@ -18,7 +18,7 @@ from analysis.decode.protocols.registry import framed
 from analysis.decode.reader import SEGMENTS
 from analysis.decode.reference import Link, decode_payload
 from analysis.files import Rows
-from analysis.packet_schema import ARROW_TYPES, COLUMNS, PACKETS
+from analysis.packet_schema import ARROW_TYPES, COLUMNS, PACKETS, schema_of
 from base.key_log import Secrets
 from captures.layers import websocket
 from captures.layers.packet_stream import PacketStream
@@ -26,12 +26,7 @@ from captures.layers.streams import RST
 
 PACKETS_TABLE, CONNECTIONS_TABLE, STREAM_LAYERS_TABLE = "packets", "connections", "stream_layers"
 COUNTS_TABLE = "counts"
-COUNTS = pa.schema(
-    [
-        *((name, pa.string()) for name in ("layering", "capture", "what", "label")),
-        ("number", pa.int64()),
-    ]
-)
+COUNTS = schema_of("layering string, capture string, what string, label string, number int64")
 """What was counted: `kinds` and `problems` of NDN packets, by their words in `label`, `gaps` and `skipped`
 bytes of streams, of each capture; of no capture, `connections`, and messages of the protocol `what`, by kind.
 """
@@ -48,7 +43,7 @@ def stream_rows() -> pa.Schema:
     """Return the schema of rows of several tables: the name of the table, and all columns; those of other
     tables are null.
     """
-    return pa.unify_schemas([pa.schema([("table", pa.string())]), *_tables().values()])
+    return pa.unify_schemas([schema_of("table string"), *_tables().values()])
 
 
 def _tables() -> dict[str, pa.Schema]:

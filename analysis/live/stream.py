@@ -19,7 +19,7 @@ from analysis.files import Rows
 from analysis.live.capture import OVERVIEW
 from analysis.live.cells import SLICE_NS
 from analysis.live.following import Break, Part, Told, step
-from analysis.packet_schema import MESSAGES, NOTICES, PACKETS
+from analysis.packet_schema import MESSAGES, NOTICES, PACKETS, schema_of
 from analysis.pit.entry import Message
 
 _SENDER = ("direction", "src", "dst", "src_port", "dst_port")
@@ -101,7 +101,7 @@ def reduced(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         own = packets.filter(pc.equal(packets["layering"], name))
         yield pa.RecordBatch.from_pydict(
             {"layering": [name], "counts": [_stream(_counts(own))], "messages": [_stream(_messages(own))]},
-            pa.schema([("layering", pa.string()), ("counts", pa.binary()), ("messages", pa.binary())]),
+            schema_of("layering string, counts binary, messages binary"),
         )
 
 

@@ -19,6 +19,7 @@ from analysis.columns.values import ALL, HELD
 from analysis.decode.protocols.registry import PROTOCOLS
 from analysis.files import Rows
 from analysis.metrics.catalogue import OTHER, STATE_KINDS
+from analysis.packet_schema import schema_of
 
 Totals: TypeAlias = Mapping[str, Mapping[str, Any]]
 """Metrics by layering and name; None, or absent, where undefined."""
@@ -211,7 +212,7 @@ def connection_totals(connections: pa.Table, runs: pa.Table) -> Totals:
     }
 
 
-LINK_USE = pa.schema([("layering", pa.string()), ("interface", pa.string()), ("link_use", pa.float64())])
+LINK_USE = schema_of("layering string, interface string, link_use float64")
 """Utilisation of a link's rate in %, by sending interface. Frames beyond 100 % were dropped by the queue."""
 
 

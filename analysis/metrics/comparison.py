@@ -9,6 +9,7 @@ import pyarrow as pa
 from analysis.decode.protocols.protocol import NDN
 from analysis.metrics.aggregates import Totals, ratio
 from analysis.metrics.catalogue import METRICS, OVER_NDN, Metric, is_time, why_unranked
+from analysis.packet_schema import schema_of
 
 _COUNTS = (
     "published",
@@ -32,14 +33,9 @@ MEASURES = pa.schema(
 )
 """A row per layering: its position in the run, and each of METRICS; null where undefined."""
 
-COMPARISON = pa.schema(
-    [
-        ("row", pa.int64()),
-        *((name, pa.string()) for name in ("metric", "group", "title", "unit", "better", "axis", "layering")),
-        ("position", pa.int64()),
-        ("value", pa.float64()),
-        ("ratio", pa.float64()),
-    ]
+COMPARISON = schema_of(
+    "row int64, metric string, group string, title string, unit string, better string, axis string,"
+    " layering string, position int64, value float64, ratio float64"
 )
 """A row per metric and layering. row: index in METRICS; position: the layering's; ratio: value / the first
 layering's value, null for the first layering, for an unknown or zero base, and for times that why_unranked()

@@ -19,6 +19,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from analysis.columns.samples import are_enough
 from analysis.files import Rows
 from analysis.metrics.aggregates import Totals, ratio
+from analysis.packet_schema import schema_of
 from analysis.tables.protocol_messages import peers_of
 
 SHARED, SHOWN = "shared", "shown"
@@ -26,11 +27,9 @@ SHARED, SHOWN = "shared", "shown"
 _PREFIX = "/ssb/blobs/"
 _PARTS = 4  # of "/ssb/blobs/<hash>", cut at its slashes
 
-PICTURES = pa.schema(
-    [
-        *((name, pa.string()) for name in ("layering", "node", "interface", "picture")),
-        *((name, pa.int64()) for name in ("frame_bytes", "content_bytes", "served_bytes")),
-    ]
+PICTURES = schema_of(
+    "layering string, node string, interface string, picture string, frame_bytes int64, content_bytes"
+    " int64, served_bytes int64"
 )
 """A row per picture and interface that sent packets for it: frame bytes, with those that ask for it;
 content_bytes: of the picture; served_bytes: those of them that the node had itself, and did not pass on.

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 
 from analysis.files import Rows
 from analysis.metrics.aggregates import Totals, by_layering, ratio
+from analysis.packet_schema import schema_of
 from analysis.run.context import Case, Cases
 from forwarder.wire.name import to_uri
 from ssb.applications.tangles import Tangle
@@ -27,20 +28,9 @@ from ssb.export import read_entries
 from ssb.message import Message
 from ssb_over_ndn.naming import log_name
 
-VIEWS = pa.schema(
-    [
-        ("layering", pa.string()),
-        ("node", pa.string()),
-        ("time", pa.int64()),
-        ("feed", pa.string()),
-        ("seq", pa.int64()),
-        ("own", pa.bool_()),
-        ("moved", pa.int64()),
-        ("reordered", pa.int64()),
-        ("late_ns", pa.int64()),
-        ("posts", pa.string()),
-        ("order", pa.string()),
-    ]
+VIEWS = schema_of(
+    "layering string, node string, time int64, feed string, seq int64, own bool, moved int64, reordered"
+    " int64, late_ns int64, posts string, order string"
 )
 """A row per reader and post, in the order in which its view takes them in. own: the reader has written it;
 moved: posts that were shown before, and now stand behind it; reordered: posts that change their order, too;
@@ -48,9 +38,7 @@ late_ns: time since the first of those moved was shown, null if there is none. p
 view's posts, and of their order.
 """
 
-DIFFERENCES = pa.schema(
-    [("layering", pa.string()), ("time", pa.int64()), ("pairs", pa.int64()), ("unequal", pa.int64())]
-)
+DIFFERENCES = schema_of("layering string, time int64, pairs int64, unequal int64")
 """A row per change: pairs of readers, and how many of them have unequal views from `time` on, ns."""
 
 

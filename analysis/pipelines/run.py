@@ -51,7 +51,7 @@ from analysis.metrics.run.feed_hops import feed_hops
 from analysis.metrics.run.in_flight import in_flight
 from analysis.metrics.run.lower_bounds import feeds_at, item_sizes, least_sizes, wire_bound, with_bound
 from analysis.metrics.run.saturation import keeping_up, processors
-from analysis.packet_schema import MESSAGES
+from analysis.packet_schema import MESSAGES, schema_of
 from analysis.pit.entry import COUNTED
 from analysis.pit.outcomes import lives
 from analysis.pit.windows import levels
@@ -91,16 +91,8 @@ QUEUE_SAMPLES = 400
 MOST_JOURNEYS = 120_000
 """Maximum link transits in the report for drawing journeys of items."""
 
-_EVENTS = pa.schema(
-    [
-        ("time", pa.int64()),
-        ("node", pa.string()),
-        ("event", pa.string()),
-        ("feed", pa.string()),
-        ("seq", pa.int64()),
-        ("bytes", pa.int64()),
-        ("detail", pa.string()),
-    ]
+_EVENTS = schema_of(
+    "time int64, node string, event string, feed string, seq int64, bytes int64, detail string"
 )
 _PITS = "pit", "llis"
 """The kinds of sampled state that PITs derived from packets have together."""

@@ -15,7 +15,7 @@ from analysis.columns.values import ALL
 from analysis.live.capture import LiveCapture
 from analysis.live.cells import NOTHING
 from analysis.pit.entry import State
-from analysis.report.figures.plot import Figure, Menu, Spec, figure, line, with_menus
+from analysis.report.figures.plot import Figure, Menu, Spec, area, figure, line, with_menus
 from analysis.report.figures.wire import KINDS
 from analysis.report.page import page
 from analysis.report.words.numbers import pretty
@@ -109,23 +109,12 @@ def _packets(capture: LiveCapture, shown: Presentation) -> Figure:
             amounts[kind, place] += frames
     present = {kind for kind, _ in amounts}
     places, width = range(_end(capture) + 1), capture.slices.width / 1e9
+    times = [_seconds(capture, place) for place in places]
     data = []
     for kind in (*KINDS, *sorted(present - KINDS.keys())):
         if kind in present:
-            title, shade = KINDS.get(kind, (kind, "--other"))
-            data.append(
-                {
-                    "type": "scatter",
-                    "mode": "lines",
-                    "name": title,
-                    "stackgroup": "all",
-                    "x": [_seconds(capture, place) for place in places],
-                    "y": [round(amounts[kind, place] / width, 2) for place in places],
-                    "line": {"color": shade, "width": 1, "shape": "hv"},
-                    "fillcolor": shade,
-                    "hovertemplate": f"%{{y:.4g}} {title} a second from %{{x:.2f}} s",
-                }
-            )
+            rates = [round(amounts[kind, place] / width, 2) for place in places]
+            data.append(area(*KINDS.get(kind, (kind, "--other")), times, rates))
     what = "packets a second, all links" if shown.sent else "frames a second"
     layout: Spec = {
         "showlegend": True,

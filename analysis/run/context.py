@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from analysis.packet_schema import schema_of
 from analysis.run.manifest import Manifest, Run
 from analysis.run.paths import delivery_paths
 
@@ -39,21 +40,9 @@ class Case(NamedTuple):
 Cases = Mapping[str, Case]
 """The cases analysed together, by their names in the tables' column `layering`."""
 
-RUNS = pa.schema(
-    [
-        ("layering", pa.string()),
-        ("position", pa.int64()),
-        ("protocol", pa.string()),
-        ("start_ns", pa.int64()),
-        ("end_ns", pa.int64()),
-        ("dropped", pa.int64()),
-        ("expected", pa.int64()),
-        ("written", pa.int64()),
-        ("credit", pa.int64()),
-        ("from_ns", pa.int64()),
-        ("until_ns", pa.int64()),
-        ("cpu_ns", pa.int64()),
-    ]
+RUNS = schema_of(
+    "layering string, position int64, protocol string, start_ns int64, end_ns int64, dropped int64,"
+    " expected int64, written int64, credit int64, from_ns int64, until_ns int64, cpu_ns int64"
 )
 """A row per case: its position in the run, the protocol between nodes (analysis/decode/protocols), times,
 frames dropped by the capture, deliveries expected, deliveries of all that an author writes on two devices
@@ -62,54 +51,29 @@ from the first publication to the last one, or to the end if there is but one. c
 nodes, null in the emulator without a cost model.
 """
 
-NODES = pa.schema([("layering", pa.string()), ("node", pa.string()), ("role", pa.string())])
+NODES = schema_of("layering string, node string, role string")
 """A row per node; role: "publisher", "subscriber", "peer" for both, "archive", "gateway" or "forwarder"."""
 
-FEEDS = pa.schema(
-    [("layering", pa.string()), ("feed", pa.string()), ("cross", pa.bool_()), ("last", pa.int64())]
-)
+FEEDS = schema_of("layering string, feed string, cross bool, last int64")
 """A row per feed; cross: whether it is cross traffic; last: the last item before its fork, if any."""
 
-HOPS = pa.schema(
-    [
-        ("layering", pa.string()),
-        ("feed", pa.string()),
-        ("subscriber", pa.string()),
-        ("sender", pa.string()),
-        ("receiver", pa.string()),
-        ("delay_ns", pa.int64()),
-        ("ns_per_byte", pa.float64()),
-    ]
+HOPS = schema_of(
+    "layering string, feed string, subscriber string, sender string, receiver string, delay_ns int64,"
+    " ns_per_byte float64"
 )
 """A row per hop: the fields of analysis.run.paths.Hop."""
 
-TIMELINE = pa.schema(
-    [("layering", pa.string()), ("time", pa.int64()), ("event", pa.string()), ("place", pa.string())]
-)
+TIMELINE = schema_of("layering string, time int64, event string, place string")
 """A row per scenario event: its time on the run's clock, and the link or node."""
 
-BREAKS = pa.schema(
-    [
-        ("layering", pa.string()),
-        ("interface", pa.string()),
-        ("node", pa.string()),
-        ("time", pa.int64()),
-        ("event", pa.string()),
-    ]
-)
+BREAKS = schema_of("layering string, interface string, node string, time int64, event string")
 """A row per interface and event that interrupts its reception: `event` is "restart" (of its node),
 "peer-restart", "link-down" or "link-up" (where the ends notice).
 """
 
-LINKS = pa.schema(
-    [
-        ("layering", pa.string()),
-        ("interface", pa.string()),
-        ("ns_per_byte", pa.float64()),
-        ("max_queue_size", pa.int64()),
-        ("start_ns", pa.int64()),
-        ("end_ns", pa.int64()),
-    ]
+LINKS = schema_of(
+    "layering string, interface string, ns_per_byte float64, max_queue_size int64, start_ns int64, end_ns"
+    " int64"
 )
 """A row per interface that sends into a link with a rate; max_queue_size in frames."""
 

@@ -19,25 +19,16 @@ from pyspark.sql.types import BooleanType, DataType, LongType, StringType, Struc
 from analysis.columns.quantiles import quantile_function
 from analysis.columns.slices import slice_of, with_span
 from analysis.decode.protocols.registry import in_datagrams
-from analysis.packet_schema import NOTICES
+from analysis.packet_schema import NOTICES, schema_of
 from analysis.run.context import Cases
 from analysis.run.manifest import Link, Medium
 from analysis.tables.matching import match
 from captures.layers.layers import GROUP
 from topologies.link import LinkParameters
 
-ENDS = pa.schema(
-    [
-        ("layering", pa.string()),
-        ("interface", pa.string()),
-        ("is_out", pa.bool_()),
-        ("sender", pa.string()),
-        ("receiver", pa.string()),
-        ("way", pa.string()),
-        ("least_ns", pa.int64()),
-        ("delay_ns", pa.int64()),
-        ("ns_per_byte", pa.float64()),
-    ]
+ENDS = schema_of(
+    "layering string, interface string, is_out bool, sender string, receiver string, way string, least_ns"
+    " int64, delay_ns int64, ns_per_byte float64"
 )
 """Sender and receiver of each interface's traffic. way: over a "link", "up" to a medium or "down" from it,
 where the medium is one of the two; least_ns: the delay less the jitter; ns_per_byte: 0 for no limit.

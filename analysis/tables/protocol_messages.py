@@ -9,22 +9,16 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from analysis.decode.protocols.protocol import ITEM
 from analysis.decode.protocols.registry import framed
+from analysis.packet_schema import schema_of
 from analysis.spark.engine import frame
 from analysis.spark.parquet import read_parquet
 from analysis.tables.schema import of_protocol
 
-SEEN = pa.schema(
-    [
-        *((name, pa.string()) for name in ("layering", "node", "interface", "direction", "protocol", "kind")),
-        *((name, pa.string()) for name in ("src", "dst")),
-        ("frame", pa.int64()),
-        ("time", pa.int64()),
-        ("feed", pa.string()),
-        *((name, pa.int64()) for name in ("seq", "stream_bytes", "frame_bytes", "payload_bytes")),
-        *((name, pa.int64()) for name in ("note", "eager", "lazy", "switched")),
-        ("blob", pa.string()),
-        ("blob_bytes", pa.int64()),
-    ]
+SEEN = schema_of(
+    "layering string, node string, interface string, direction string, protocol string, kind string, src"
+    " string, dst string, frame int64, time int64, feed string, seq int64, stream_bytes int64, frame_bytes"
+    " int64, payload_bytes int64, note int64, eager int64, lazy int64, switched int64, blob string,"
+    " blob_bytes int64"
 )
 """The columns common to all protocols' tables, the protocol, and those of EBT's notes and of blobs, null
 elsewhere.

@@ -41,10 +41,10 @@ class Table(NamedTuple):
         return pa.schema([(column.name, ARROW_TYPES[column.type]) for column in self.columns])
 
 
-_RUN = Column("layering", "string", "", "the layering; of captures, their run")
-_NODE = Column("node", "string", "", "the node")
-_FEED = Column("feed", "string", "", "name of the feed; null if it is about none")
-_SEQ = Column("seq", "int64", "", "number of the item, from 1")
+_RUN = Column("layering", "the layering; of captures, their run")
+_NODE = Column("node", "the node")
+_FEED = Column("feed", "name of the feed; null if it is about none")
+_SEQ = Column("seq", "number of the item, from 1", "int64")
 
 PACKETS = Table(
     "packets",
@@ -67,33 +67,28 @@ TRANSACTIONS = Table(
     (
         _RUN,
         _NODE,
-        Column("interface", "string", "", "where it was captured"),
-        Column(
-            "direction",
-            "string",
-            "",
-            "of the Interest, seen from the node: `out`, it asked; `in`, it was asked",
-        ),
-        Column("kind", "string", "", "`interest` or `lli`"),
-        Column("name", "string", "", "name of the Interest, as a URI"),
-        Column("can_be_prefix", "bool", "", "CanBePrefix"),
-        Column("must_be_fresh", "bool", "", "MustBeFresh"),
+        Column("interface", "where it was captured"),
+        Column("direction", "of the Interest, seen from the node: `out`, it asked; `in`, it was asked"),
+        Column("kind", "`interest` or `lli`"),
+        Column("name", "name of the Interest, as a URI"),
+        Column("can_be_prefix", "CanBePrefix", "bool"),
+        Column("must_be_fresh", "MustBeFresh", "bool"),
         _FEED,
         _SEQ,
-        Column("send_credit", "int64", "items", "SendCredit of a long-lived Interest"),
-        Column("time", "int64", "ns", "of the first Interest"),
-        Column("last", "int64", "ns", "of the last one before the answer"),
-        Column("interests", "int64", "packets", "Interests until the answer: 1, and retransmissions"),
-        Column("outcome", "string", "", "`data`, `nack`, or `none`: nothing came back while it was alive"),
-        Column("answered", "int64", "ns", "time of the answer; of a long-lived Interest, of its first item"),
-        Column("rtt_ns", "int64", "ns", "from the first Interest to the answer"),
-        Column("nack_reason", "int64", "", "NackReason, if the outcome is `nack`"),
-        Column("data_name", "string", "", "name of the Data that answered; null if nothing did"),
+        Column("send_credit", "SendCredit of a long-lived Interest", "int64", "items"),
+        Column("time", "of the first Interest", "int64", "ns"),
+        Column("last", "of the last one before the answer", "int64", "ns"),
+        Column("interests", "Interests until the answer: 1, and retransmissions", "int64", "packets"),
+        Column("outcome", "`data`, `nack`, or `none`: nothing came back while it was alive"),
+        Column("answered", "time of the answer; of a long-lived Interest, of its first item", "int64", "ns"),
+        Column("rtt_ns", "from the first Interest to the answer", "int64", "ns"),
+        Column("nack_reason", "NackReason, if the outcome is `nack`", "int64"),
+        Column("data_name", "name of the Data that answered; null if nothing did"),
         Column(
-            "items", "int64", "packets", "Data that answered: 1 or 0; of an LLI, items of its range that came"
+            "items", "Data that answered: 1 or 0; of an LLI, items of its range that came", "int64", "packets"
         ),
-        Column("interest_bytes", "int64", "bytes", "frames of its Interests"),
-        Column("answer_bytes", "int64", "bytes", "frames of what answered"),
+        Column("interest_bytes", "frames of its Interests", "int64", "bytes"),
+        Column("answer_bytes", "frames of what answered", "int64", "bytes"),
     ),
     "An Interest belongs to the transaction before it if that one is neither answered nor past its lifetime."
     " What answers it goes back between the same two ends, as addresses and ports tell: an interface may have"
@@ -107,29 +102,25 @@ PIT_INTERVALS = Table(
     (
         _RUN,
         _NODE,
-        Column(
-            "kind", "string", "", "`classic`, or `feed`: all long-lived Interests for a feed make one entry"
-        ),
-        Column("name", "string", "", "name of the Interest or of the feed, as a URI"),
-        Column("opened", "int64", "ns", "when it began"),
-        Column("closed", "int64", "ns", "when it ended; of an open one, when it would if nothing more came"),
+        Column("kind", "`classic`, or `feed`: all long-lived Interests for a feed make one entry"),
+        Column("name", "name of the Interest or of the feed, as a URI"),
+        Column("opened", "when it began", "int64", "ns"),
+        Column("closed", "when it ended; of an open one, when it would if nothing more came", "int64", "ns"),
         Column(
             "outcome",
-            "string",
-            "",
             "`satisfied` (by Data; of a feed, every granted item was sent), `nacked`, `expired`, `cancelled`"
             " (by an LLI without credit), `forked` (by the proof of a fork), `lost` (the node restarted or"
             " its link went down), `open` when the capture ended",
         ),
-        Column("interests_in", "int64", "packets", "Interests or LLIs that came in for it"),
-        Column("interests_out", "int64", "packets", "Interests or LLIs that went out for it"),
-        Column("downstreams", "int64", "", "interfaces that asked"),
-        Column("upstreams", "int64", "", "interfaces that were asked"),
-        Column("items_in", "int64", "packets", "Data that came in for it"),
-        Column("items_out", "int64", "packets", "Data that went out for it"),
-        Column("renewals", "int64", "packets", "LLIs that extended a range which was there, in or out"),
-        Column("peak_bytes", "int64", "bytes", "the most that its state took"),
-        Column("peak_credit", "int64", "items", "the most items that it still owed its downstreams"),
+        Column("interests_in", "Interests or LLIs that came in for it", "int64", "packets"),
+        Column("interests_out", "Interests or LLIs that went out for it", "int64", "packets"),
+        Column("downstreams", "interfaces that asked", "int64"),
+        Column("upstreams", "interfaces that were asked", "int64"),
+        Column("items_in", "Data that came in for it", "int64", "packets"),
+        Column("items_out", "Data that went out for it", "int64", "packets"),
+        Column("renewals", "LLIs that extended a range which was there, in or out", "int64", "packets"),
+        Column("peak_bytes", "the most that its state took", "int64", "bytes"),
+        Column("peak_credit", "the most items that it still owed its downstreams", "int64", "items"),
     ),
     "Told from the packets at the node's interfaces; `analysis/pit/model.py` has the rules. Interests between"
     " a node and its own applications are not on any interface. The outcome is what ended the entry. What the"
@@ -143,12 +134,12 @@ PIT_OCCUPANCY = Table(
     "a change of a node's PIT, and the state after it",
     (
         _RUN,
-        Column("node", "string", "", "the node; `*` for all nodes together"),
-        Column("time", "int64", "ns", "when it changed"),
-        Column("entries", "int64", "entries", "entries, classic ones and feeds"),
-        Column("bytes", "int64", "bytes", "what they stand for: names, and 16 bytes a record or 28 a range"),
-        Column("ranges", "int64", "ranges", "ranges granted by downstreams of feeds"),
-        Column("credit", "int64", "items", "items that may still be sent down: what is left of the ranges"),
+        Column("node", "the node; `*` for all nodes together"),
+        Column("time", "when it changed", "int64", "ns"),
+        Column("entries", "entries, classic ones and feeds", "int64", "entries"),
+        Column("bytes", "what they stand for: names, and 16 bytes a record or 28 a range", "int64", "bytes"),
+        Column("ranges", "ranges granted by downstreams of feeds", "int64", "ranges"),
+        Column("credit", "items that may still be sent down: what is left of the ranges", "int64", "items"),
     ),
     "The state holds until the node's next row. Changes at one time make one row.",
 )
@@ -161,19 +152,17 @@ FEED_PROGRESS = Table(
         _NODE,
         _FEED,
         _SEQ,
-        Column("time", "int64", "ns", "when"),
+        Column("time", "when", "int64", "ns"),
         Column(
             "how",
-            "string",
-            "",
             "`arrived`, or `sent`: by its publisher, or from before the capture; null if the capture does not"
             " tell",
         ),
-        Column("newest", "int64", "", "the newest item seen at the node so far"),
+        Column("newest", "the newest item seen at the node so far", "int64"),
         Column(
-            "missing", "int64", "items", "items between the first seen at the node and `newest` that are not"
+            "missing", "items between the first seen at the node and `newest` that are not", "int64", "items"
         ),
-        Column("asked", "int64", "", "the last item that the node had asked for by LLIs; null if for none"),
+        Column("asked", "the last item that the node had asked for by LLIs; null if for none", "int64"),
     ),
 )
 
@@ -183,29 +172,27 @@ LATENCY = Table(
     (
         _RUN,
         _NODE,
-        Column("name", "string", "", "name of the Data, where packets tell; null where applications do"),
+        Column("name", "name of the Data, where packets tell; null where applications do"),
         _FEED,
         _SEQ,
         Column(
             "purpose",
-            "string",
-            "",
             "what it was delivered for: `subscribed`, `archived`, `cross` (cross traffic), `beyond a fork`;"
             " `captured` where packets tell",
         ),
-        Column("payload_bytes", "int64", "bytes", "the application's message"),
+        Column("payload_bytes", "the application's message", "int64", "bytes"),
         Column(
             "published",
+            "when it was published; in captures, when it was first seen being sent",
             "int64",
             "ns",
-            "when it was published; in captures, when it was first seen being sent",
         ),
-        Column("delivered", "int64", "ns", "when the application had it; in captures, when it first came in"),
+        Column("delivered", "when the application had it; in captures, when it first came in", "int64", "ns"),
         Column(
-            "latency_ns", "int64", "ns", "between the two; to a subscriber that joined later, from then on"
+            "latency_ns", "between the two; to a subscriber that joined later, from then on", "int64", "ns"
         ),
         Column(
-            "bound_ns", "int64", "ns", "the least that links and rates allow; null where they are unknown"
+            "bound_ns", "the least that links and rates allow; null where they are unknown", "int64", "ns"
         ),
     ),
     "In runs from what the applications noted, on one clock. In other captures from packets: then it takes"
@@ -219,15 +206,13 @@ OVERHEAD = Table(
         _RUN,
         Column(
             "layer",
-            "string",
-            "",
             "`ethernet`, `ip`, `udp` and `tcp` headers, `retransmitted` (what TCP had sent before), `ndnlp`,"
             " `interest` (Interests, LLIs, Nacks), `data header` (Data less `payload`), a protocol and one of"
             " its own layers (`ssb note`), `encrypted` and `unread` (no key for it; not readable"
             " as the protocol that the port says), `payload` (the application's message), `other` (frames of"
             " no known protocol)",
         ),
-        Column("bytes", "int64", "bytes", "what was sent of it; the sum over layers is all bytes sent"),
+        Column("bytes", "what was sent of it; the sum over layers is all bytes sent", "int64", "bytes"),
     ),
 )
 
@@ -236,12 +221,10 @@ EVENTS = Table(
     "something that happened",
     (
         _RUN,
-        Column("time", "int64", "ns", "when"),
+        Column("time", "when", "int64", "ns"),
         _NODE,
         Column(
             "event",
-            "string",
-            "",
             "noted by applications: `published`, `joined`, `delivered`, `forked`, `error`, `waiting` and"
             " `resumed` (the network knows no source of the feed, and knows one again), `mapped` and"
             " `resolved` (a name service and a reader have a record that leads elsewhere), `shared` and"
@@ -250,12 +233,12 @@ EVENTS = Table(
             " `duplicate` (an item arrived where it was), `gap` (an item arrived before one that it follows),"
             " `repair` (the missing item arrived), `expired` (an Interest or LLI that nothing answered)",
         ),
-        Column("source", "string", "", "who says so: `application`, `scenario` or `packets`"),
-        Column("interface", "string", "", "where it was seen, if packets tell"),
-        Column("name", "string", "", "of the packet, or the link or node that the scenario acted on"),
+        Column("source", "who says so: `application`, `scenario` or `packets`"),
+        Column("interface", "where it was seen, if packets tell"),
+        Column("name", "of the packet, or the link or node that the scenario acted on"),
         _FEED,
         _SEQ,
-        Column("bytes", "int64", "bytes", "of the message or the frame"),
+        Column("bytes", "of the message or the frame", "int64", "bytes"),
     ),
 )
 

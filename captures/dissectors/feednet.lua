@@ -104,9 +104,14 @@ field("feed.backlink", "bytes", "Backlink")
 field("feed.payload", "bytes", "Payload")
 field("feed.ssb", "string", "SSB message")
 
-local fields = {}
-for _, each in pairs(F) do fields[#fields + 1] = each end
-ndn.fields = fields
+-- Returns the values of a table as a list.
+local function listed(values)
+    local list = {}
+    for _, each in pairs(values) do list[#list + 1] = each end
+    return list
+end
+
+ndn.fields = listed(F)
 
 local EXPERT = {
     malformed = ProtoExpert.new("ndn.malformed", "Malformed NDN packet", expert.group.MALFORMED,
@@ -126,6 +131,16 @@ local HUGE = 2 ^ 53
 
 local function malformed(text)
     error({ malformed = text }, 0)
+end
+
+-- Returns why a packet is malformed, from what was raised; raises a mistake of this file again.
+local function reason_of(problem)
+    if type(problem) == "table" and problem.malformed then return problem.malformed end
+    error(problem, 0)
+end
+
+local function hex(text)
+    return (text:gsub(".", function(each) return string.format("%02x", byte(each)) end))
 end
 
 local OLD_FORMAT = "old packet format (Selectors)"
@@ -214,7 +229,7 @@ end
 
 local function component_uri(kind, value)
     if DIGESTS[kind] then
-        return DIGESTS[kind] .. "=" .. value:gsub(".", function(c) return string.format("%02x", byte(c)) end)
+        return DIGESTS[kind] .. "=" .. hex(value)
     end
     if MARKERS[kind] and is_shortest(value) then
         return MARKERS[kind] .. "=" .. tostring(to_uint64(value))
@@ -430,8 +445,7 @@ function read.standing(p, at, start, stop, tree, entry, r)
     if first then
         text = first == last and "item " .. tostring(first) or "items " .. tostring(first) .. ".." .. tostring(last)
     end
-    local name = sub(p.s, start + 6, start + 8):gsub(".", function(c) return string.format("%02x", byte(c)) end)
-    local words = name .. " " .. text .. (inside["known"] and " " .. inside["known"] or "")
+    local words = hex(sub(p.s, start + 6, start + 8)) .. " " .. text .. (inside["known"] and " " .. inside["known"] or "")
     r[entry[4]] = r[entry[4]] or {}
     r[entry[4]][#r[entry[4]] + 1] = words
 end
@@ -439,7 +453,7 @@ end
 function read.digest(p, _, start, stop, tree, entry, r)
     if stop - start ~= 8 then malformed(entry[2] .. " of " .. (stop - start) .. " bytes") end
     add(tree, entry[4], p.tvb(start, 8))
-    r[entry[4]] = sub(p.s, stop - 2, stop):gsub(".", function(c) return string.format("%02x", byte(c)) end)
+    r[entry[4]] = hex(sub(p.s, stop - 2, stop))
 end
 
 -- A number in an element of its own inside this one.
@@ -522,7 +536,7 @@ local SELECTORS = index({
 -- Runs a check that may find the packet malformed; returns whether it did not.
 local function holds(check, ...)
     local ok, problem = pcall(check, ...)
-    if not ok and not (type(problem) == "table" and problem.malformed) then error(problem, 0) end
+    if not ok then reason_of(problem) end
     return ok
 end
 
@@ -805,9 +819,7 @@ local function network(p, start, stop, tree)
     local r = {}
     local ok, problem = pcall(walk, p, first, last, item, kind == 5 and INTEREST or DATA, r)
     if not ok then
-        if type(problem) == "table" and problem.malformed then
-            item:add_proto_expert_info(EXPERT.malformed, problem.malformed)
-        end
+        item:add_proto_expert_info(EXPERT.malformed, reason_of(problem))
         error(problem, 0)
     end
     r.item = derive(item, range, r.name)
@@ -888,9 +900,7 @@ local function packet(p, pinfo, start, stop, tree)
     local r, item = {}, tree:add(p.tvb(start, stop - start), "LpPacket")
     local ok, problem = pcall(lp_header, p, first, last, item, r)
     if not ok then
-        if type(problem) == "table" and problem.malformed then
-            item:add_proto_expert_info(EXPERT.malformed, problem.malformed)
-        end
+        item:add_proto_expert_info(EXPERT.malformed, reason_of(problem))
         error(problem, 0)
     end
 
@@ -916,9 +926,9 @@ local function packet(p, pinfo, start, stop, tree)
             local good
             good, inner, line = pcall(network, { s = whole[1], tvb = tvb }, 0, #whole[1], tree)
             if not good then
-                if not (type(inner) == "table" and inner.malformed) then error(inner, 0) end
-                line = "Malformed packet, " .. #whole[1] .. " bytes: " .. inner.malformed
-                tree:add(F.problem, tvb(), inner.malformed):set_generated()
+                local why = reason_of(inner)
+                line = "Malformed packet, " .. #whole[1] .. " bytes: " .. why
+                tree:add(F.problem, tvb(), why):set_generated()
                 inner = "Malformed"
             end
             words[#words] = line .. " [reassembled from " .. whole[2] .. " fragments]"
@@ -927,12 +937,11 @@ local function packet(p, pinfo, start, stop, tree)
         local good
         good, inner, line = pcall(network, p, r.fragment[1], r.fragment[2], item)
         if not good then
-            local why = inner
-            if not (type(why) == "table" and why.malformed) then error(why, 0) end
+            local why, size = reason_of(inner), r.fragment[2] - r.fragment[1]
             inner = "Malformed"
-            line = "Malformed packet, " .. (r.fragment[2] - r.fragment[1]) .. " bytes: " .. why.malformed
-            item:add(F.problem, p.tvb(r.fragment[1], r.fragment[2] - r.fragment[1]), why.malformed):set_generated()
-            item:add_proto_expert_info(EXPERT.malformed, why.malformed)
+            line = "Malformed packet, " .. size .. " bytes: " .. why
+            item:add(F.problem, p.tvb(r.fragment[1], size), why):set_generated()
+            item:add_proto_expert_info(EXPERT.malformed, why)
         end
         words[#words + 1] = line
     end
@@ -960,10 +969,10 @@ local function show(p, pinfo, start, stop, root)
     local tree = root:add(ndn, p.tvb(start, stop - start))
     local ok, sort, line = pcall(packet, p, pinfo, start, stop, tree)
     if not ok then
-        if not (type(sort) == "table" and sort.malformed) then error(sort, 0) end
-        tree:add_proto_expert_info(EXPERT.malformed, sort.malformed)
-        line = "Malformed packet, " .. (stop - start) .. " bytes: " .. sort.malformed
-        tree:add(F.problem, p.tvb(start, stop - start), sort.malformed):set_generated()
+        local why = reason_of(sort)
+        tree:add_proto_expert_info(EXPERT.malformed, why)
+        line = "Malformed packet, " .. (stop - start) .. " bytes: " .. why
+        tree:add(F.problem, p.tvb(start, stop - start), why):set_generated()
         sort = "Malformed"
     end
     tree:append_text(", " .. line)
@@ -999,7 +1008,7 @@ local function cut(p, problem, root)
         return what .. " " .. short_name(uris) .. " [" .. problem .. "]"
     end)
     if ok then return line end
-    if not (type(line) == "table" and line.malformed) then error(line, 0) end
+    reason_of(line)
 end
 
 local function is_packet(first)
@@ -1115,9 +1124,7 @@ local M = {
     sequence = ProtoField.uint64("muxrpc.sequence", "Sequence number"),
     content = ProtoField.string("muxrpc.content", "Type of the content"),
 }
-local fields_of_muxrpc = {}
-for _, each in pairs(M) do fields_of_muxrpc[#fields_of_muxrpc + 1] = each end
-muxrpc.fields = fields_of_muxrpc
+muxrpc.fields = listed(M)
 local NO_MUXRPC = ProtoExpert.new("muxrpc.malformed", "Malformed packet of muxrpc", expert.group.MALFORMED,
     expert.severity.ERROR)
 muxrpc.experts = { NO_MUXRPC }
@@ -1344,9 +1351,7 @@ local S = {
     count = ProtoField.uint8("tinyssb.count", "Keys"),
     crc = ProtoField.uint32("tinyssb.crc32", "CRC-32", base.HEX),
 }
-local fields_of_tiny = {}
-for _, each in pairs(S) do fields_of_tiny[#fields_of_tiny + 1] = each end
-tiny.fields = fields_of_tiny
+tiny.fields = listed(S)
 local NO_TINY = ProtoExpert.new("tinyssb.malformed", "No packet of tinySSB", expert.group.MALFORMED, expert.severity.ERROR)
 tiny.experts = { NO_TINY }
 
@@ -1428,10 +1433,6 @@ local function tiny_command(text, length, inline, at)
     local tag, first = tiny_varint(text, start + 4, stop)
     if not tag or tag % 8 ~= 0 then return "" end
     return sub(text, first, math.min(first + math.floor(tag / 8) - 1, stop))
-end
-
-local function hex(text)
-    return (text:gsub(".", function(each) return string.format("%02x", byte(each)) end))
 end
 
 -- Shows a packet; returns its line, or nil if it is none.

@@ -7,10 +7,10 @@ reader.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, TypeGuard, TypeVar
 
-from ssb.keys import InvalidRef, parse_blob, parse_feed, parse_message
+from ssb.keys import is_blob, is_feed, is_message
 from ssb.message import Message
 
 NAME, IMAGE, DESCRIPTION = "name", "image", "description"
@@ -47,7 +47,7 @@ class Directory:
     def add_content(self, author: str, sequence: int, content: Mapping[str, Any]) -> None:
         """Add the content of an author's message."""
         about = content.get("about")
-        if content.get("type") != "about" or not is_reference(about, parse_feed, parse_message, parse_blob):
+        if content.get("type") != "about" or not is_reference(about):
             return
         attributes = self._entries[about]
         for attribute, value in content.items():
@@ -112,15 +112,9 @@ def keep_latest(stated: dict[str, _Statement], key: str, new: _Statement) -> Non
 def linked_blob(value: Any) -> str | None:
     """The blob of an image: given as its reference, or as an object with that in its member `link`."""
     link = value.get("link") if isinstance(value, dict) else value
-    return link if is_reference(link, parse_blob) else None
+    return link if is_blob(link) else None
 
 
-def is_reference(value: Any, *kinds: Callable[[str], bytes]) -> TypeGuard[str]:
-    """Whether a value is a reference of one of these kinds, given by their parsers in `ssb.keys`."""
-    for parse in kinds if isinstance(value, str) else ():
-        try:
-            parse(value)
-        except InvalidRef:
-            continue
-        return True
-    return False
+def is_reference(value: object) -> TypeGuard[str]:
+    """Whether a value is the reference of a feed, a message or a blob."""
+    return is_feed(value) or is_message(value) or is_blob(value)

@@ -13,9 +13,8 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from ssb.applications.about import is_reference
 from ssb.applications.tangles import branches
-from ssb.keys import parse_feed, parse_message
+from ssb.keys import is_feed, is_message
 from ssb.message import Message
 
 _END: Final = "chess_game_end"
@@ -71,11 +70,11 @@ class Games:
         """Add a message; no effect if it is of no game."""
         match message.content:
             case {"type": "chess_invite", "inviting": other, "myColor": "white" | "black" as own} if (
-                is_reference(other, parse_feed) and other != message.author
+                is_feed(other) and other != message.author
             ):
                 players = {own: message.author, _COLOURS[own]: other}
                 self._invites[message.id] = Game(message.id, players["white"], players["black"], other)
-            case {"type": type_, "root": root} if type_ in TYPES and is_reference(root, parse_message):
+            case {"type": type_, "root": root} if type_ in TYPES and is_message(root):
                 self._of_game[root][message.id] = message
 
     def games(self) -> list[Game]:

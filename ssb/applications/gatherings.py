@@ -14,8 +14,8 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from ssb.applications.about import is_reference, keep_latest, linked_blob
-from ssb.keys import parse_feed, parse_message
+from ssb.applications.about import keep_latest, linked_blob
+from ssb.keys import is_feed, is_message
 from ssb.message import Message
 
 ATTENDEE = "attendee"
@@ -83,14 +83,14 @@ class Gatherings:
             return
         if content["type"] == "gathering":
             self._hosts[message.id] = message.author
-        elif content["type"] == "about" and is_reference(content.get("about"), parse_message):
+        elif content["type"] == "about" and is_message(content.get("about")):
             stated = self._stated[content["about"]]
             stamp = Stamp(message.timestamp, message.author, message.sequence)
             for name in PROPERTIES:
                 if name in content:
                     keep_latest(stated, name, Stated(stamp, content[name]))
             match content.get(ATTENDEE):
-                case {"link": link, **others} if is_reference(link, parse_feed):
+                case {"link": link, **others} if is_feed(link):
                     keep_latest(stated, link, Stated(stamp, others.get("remove") is not True))
 
     def gatherings(self) -> list[str]:

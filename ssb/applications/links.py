@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ssb.applications.about import is_reference
-from ssb.keys import parse_blob, parse_feed, parse_message
 
 
 class Link(NamedTuple):
@@ -26,6 +25,6 @@ def links_of(content: Mapping[str, Any] | str) -> list[Link]:
     for rel, value in content.items() if isinstance(content, Mapping) else ():
         for each in value if isinstance(value, list) else [value]:
             dest = each.get("link") if isinstance(each, dict) else each
-            if is_reference(dest, parse_message, parse_feed, parse_blob):
+            if is_reference(dest):
                 found[Link(rel, dest)] = None
     return [*found]

@@ -14,9 +14,8 @@ from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
-from ssb.applications.about import is_reference
 from ssb.applications.causality import causal_sort
-from ssb.keys import parse_message
+from ssb.keys import is_message
 from ssb.message import Message
 
 MOST_FETCHED: Final = 100
@@ -36,9 +35,7 @@ class Insertion(NamedTuple):
 def branches(content: dict[str, Any]) -> list[str]:
     """Return the references in a content's `branch`, which is one or a list."""
     named = content.get("branch")
-    return [
-        each for each in (named if isinstance(named, list) else [named]) if is_reference(each, parse_message)
-    ]
+    return [each for each in (named if isinstance(named, list) else [named]) if is_message(each)]
 
 
 class Tangle:
@@ -157,7 +154,7 @@ class Threads:
     def add(self, message: Message) -> None:
         """Add a message; no effect if it is here."""
         root = message.content.get("root") if isinstance(message.content, dict) else None
-        if is_reference(root, parse_message):
+        if is_message(root):
             if root not in self.tangles:
                 self.tangles[root] = Tangle(root)
                 if root in self._unanswered:

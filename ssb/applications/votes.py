@@ -8,8 +8,8 @@ section 3.3).
 
 from collections import defaultdict
 
-from ssb.applications.about import Assignment, is_reference, keep_latest
-from ssb.keys import parse_message
+from ssb.applications.about import Assignment, keep_latest
+from ssb.keys import is_message
 from ssb.message import Message
 
 
@@ -22,8 +22,8 @@ class Votes:
     def add(self, message: Message) -> None:
         """Add a message; no effect if it is no vote on a message."""
         match message.content:
-            case {"type": "vote", "vote": {"link": link, "value": int() | float() as value}} if is_reference(
-                link, parse_message
+            case {"type": "vote", "vote": {"link": link, "value": int() | float() as value}} if is_message(
+                link
             ) and not isinstance(value, bool):
                 keep_latest(self._votes[link], message.author, Assignment(message.sequence, value))
 

@@ -31,7 +31,7 @@ from typing import Any, Final
 
 from ssb import key_file, private
 from ssb.applications.pubs import Listed
-from ssb.canonical import InvalidJson, Value, parse, stringify
+from ssb.canonical import InvalidJson, Value, parse_bytes, stringify
 from ssb.daemon.backlinks import BACKLINKS, Backlinks
 from ssb.daemon.stock import stock_logs
 from ssb.daemon.views import FILE, Views
@@ -358,12 +358,12 @@ class Account:
 
     def _read_json(self, name: str) -> Value:
         try:
-            return parse((self.path / name).read_text(encoding="utf-8"))
+            return parse_bytes((self.path / name).read_bytes())
         except FileNotFoundError:
             return None
         except OSError as error:
             raise StoreError(f"{self.path / name}: {error.strerror}") from None
-        except (InvalidJson, UnicodeDecodeError) as error:
+        except InvalidJson as error:
             raise StoreError(f"{self.path / name}: damaged: {error}") from None
 
     def _write_json(self, name: str, value: Value) -> None:

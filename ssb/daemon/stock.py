@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple
 
 from ssb import bipf
-from ssb.canonical import InvalidJson, Value, parse
+from ssb.canonical import InvalidJson, Value, parse_bytes
 from ssb.transport.address import InvalidAddress, PeerAddress, parse_address
 
 FLUME: Final = Path("flume", "log.offset")
@@ -104,8 +104,8 @@ def _read_db2(file: BinaryIO, path: Path) -> Iterator[StockEntry]:
 
 def _json(body: bytes) -> Value:
     try:
-        return parse(body.decode())
-    except (InvalidJson, UnicodeDecodeError) as error:
+        return parse_bytes(body)
+    except InvalidJson as error:
         return f"an entry that is damaged: {error}"
 
 
@@ -129,6 +129,6 @@ def _items_of(path: Path) -> list[str]:
 
 def _value_of(path: Path) -> Value:
     try:
-        return parse(path.read_text(encoding="utf-8"))
-    except (OSError, InvalidJson, UnicodeDecodeError):
+        return parse_bytes(path.read_bytes())
+    except (OSError, InvalidJson):
         return None

@@ -7,7 +7,7 @@ Protocol Guide, "createHistoryStream"; npm's ssb-db and ssb-db2).
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from ssb.canonical import InvalidJson, Value, parse, stringify
+from ssb.canonical import InvalidJson, Value, parse_bytes, stringify
 from ssb.keys import InvalidRef, parse_feed
 from ssb.message import InvalidMessage, Message
 from ssb.replication.replication import InvalidRequest
@@ -145,8 +145,8 @@ class HistoryFetch:
         that wait, are faults of the feed: they set `refusal`.
         """
         try:
-            value = parse(body.decode())
-        except (InvalidJson, UnicodeDecodeError) as error:
+            value = parse_bytes(body)
+        except InvalidJson as error:
             raise InvalidAnswer(f"an answer that cannot be read: {error}") from None
         if not isinstance(value, dict) or value.get("author") != self.feed:
             raise InvalidAnswer("something else than a message of the feed that was asked for")

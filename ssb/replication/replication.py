@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from ssb.canonical import InvalidJson, Value, parse
+from ssb.canonical import InvalidJson, Value, parse_bytes
 from ssb.message import ForkedFeed, InvalidMessage, Message
 
 
@@ -18,8 +18,8 @@ class InvalidRequest(ValueError):
 def read_object(body: bytes, what: str) -> dict[str, Value]:
     """Return the object in a part of a stream; raise InvalidRequest, which says what cannot be read."""
     try:
-        value = parse(body.decode())
-    except (InvalidJson, UnicodeDecodeError) as error:
+        value = parse_bytes(body)
+    except InvalidJson as error:
         raise InvalidRequest(f"{what} that cannot be read: {error}") from None
     if not isinstance(value, dict):
         raise InvalidRequest(f"{what} that are no object")

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import ClassVar, Final, NamedTuple
 
-from ssb.canonical import InvalidJson, Value, parse
+from ssb.canonical import InvalidJson, Value, parse_bytes
 from ssb.message import ForkedFeed, InvalidMessage, Message
 from ssb.replication.replication import ProtocolError, SetAside
 from ssb.store.feeds import FeedStore
@@ -88,7 +88,7 @@ class Replicator:
         batch: list[Message] = []
         try:
             for body in bodies:
-                value = parse(body.decode())
+                value = parse_bytes(body)
                 if not isinstance(value, dict):
                     raise ProtocolError(f"a body that is neither a message nor {self.other}")
                 if "signature" in value:
@@ -97,7 +97,7 @@ class Replicator:
                 else:
                     self._store_batch(number, batch, now, received)
                     self._read(number, value, now)
-        except (InvalidJson, UnicodeDecodeError) as error:
+        except InvalidJson as error:
             raise ProtocolError(f"a body that cannot be read: {error}") from None
         finally:
             self._store_batch(number, batch, now, received)

@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 from base.endpoint import Close, Closed, Full, Opened, Received, Send, StreamEvent, Writable
 from base.timers import Timers
 from base.units import SECOND
-from ssb.canonical import InvalidJson, Value, parse
+from ssb.canonical import InvalidJson, Value, parse_bytes
 from ssb.keys import is_feed
 from ssb.rooms.line import Line
 from ssb.rooms.room import ATTENDANTS, CONNECT, ENDPOINTS, IS_ROOM, METADATA, PING
@@ -354,6 +354,6 @@ class Visits:
 
 def _read(answer: Answered) -> Value:
     try:
-        return parse(answer.body.decode())
-    except (InvalidJson, UnicodeDecodeError):
+        return parse_bytes(answer.body)
+    except InvalidJson:
         return None

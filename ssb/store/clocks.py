@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from base.files import write_whole
-from ssb.canonical import InvalidJson, parse, stringify
+from ssb.canonical import InvalidJson, parse_bytes, stringify
 from ssb.store.feeds import StoreError
 
 UNKNOWN: Final = -2
@@ -106,8 +106,8 @@ class ClockDirectory:
 
     def _read(self, path: Path) -> dict[str, int]:
         try:
-            clock = parse(path.read_text(encoding="utf-8"))
-        except (OSError, InvalidJson, UnicodeDecodeError):
+            clock = parse_bytes(path.read_bytes())
+        except (OSError, InvalidJson):
             return {}
         if not isinstance(clock, dict):
             return {}

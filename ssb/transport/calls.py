@@ -11,7 +11,7 @@ call has the number of this side's packets: positive if this side has called, ne
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from ssb.canonical import InvalidJson, Value, parse, stringify
+from ssb.canonical import InvalidJson, Value, parse_bytes, stringify
 from ssb.transport.muxrpc import GOODBYE, MAX_BODY, BodyType, Packet, PacketReader, ProtocolError, encode
 
 FORMS: Final = ("async", "source", "duplex")
@@ -241,6 +241,6 @@ def _read_error(packet: Packet) -> str:
 
 def _read_json(body: bytes) -> Value:
     try:
-        return parse(body.decode())
-    except (InvalidJson, UnicodeDecodeError) as error:
+        return parse_bytes(body)
+    except InvalidJson as error:
         raise ProtocolError(f"a body that is not JSON: {error}") from None

@@ -10,6 +10,7 @@ so there are no heartbeats. The routable prefix is a forwarding hint; the notifi
 """
 
 from random import Random
+from typing import Any
 
 from base.timers import Timers, earliest
 from base.units import MS
@@ -177,15 +178,8 @@ def _after(prefix: bytes, name: bytes) -> bytes | None:
 
 
 def subscribe(
-    feed: bytes,
-    *,
-    consumer: bytes,
-    rng: Random,
-    buffer: int,
-    lifetime_ms: int,
-    renewal_ms: int,
-    after: int = 0,
+    feed: bytes, *, rng: Random, buffer: int, lifetime_ms: int, after: int = 0, **more: Any
 ) -> Follower:
-    """Return a subscription; see Follower and EachScout."""
-    scout = EachScout(feed, consumer, rng=rng, lifetime_ms=lifetime_ms, renewal_ms=renewal_ms)
+    """Return a subscription; see Follower and, for `more`, EachScout."""
+    scout = EachScout(feed, rng=rng, lifetime_ms=lifetime_ms, **more)
     return Follower(feed, scout, rng=rng, buffer=buffer, lifetime_ms=lifetime_ms, after=after)

@@ -148,15 +148,8 @@ class PullScout(Scout):
 
 
 def subscribe(
-    feed: bytes,
-    *,
-    rng: Random,
-    buffer: int,
-    lifetime_ms: int,
-    shortest_ms: int,
-    longest_ms: int,
-    after: int = 0,
+    feed: bytes, *, rng: Random, buffer: int, lifetime_ms: int, after: int = 0, **bounds: int
 ) -> Follower:
-    """Return a subscription; see Follower and PullScout."""
-    scout = PullScout(feed, rng=rng, lifetime_ms=lifetime_ms, shortest_ms=shortest_ms, longest_ms=longest_ms)
+    """Return a subscription; see Follower and, for `bounds`, PullScout."""
+    scout = PullScout(feed, rng=rng, lifetime_ms=lifetime_ms, **bounds)
     return Follower(feed, scout, rng=rng, buffer=buffer, lifetime_ms=lifetime_ms, after=after)

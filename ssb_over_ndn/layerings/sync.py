@@ -371,15 +371,8 @@ class SyncScout(Scout):
 
 
 def subscribe(
-    feed: bytes,
-    *,
-    rng: Random,
-    buffer: int,
-    lifetime_ms: int,
-    periodic_ms: int,
-    suppression_ms: int,
-    after: int = 0,
+    feed: bytes, *, rng: Random, buffer: int, lifetime_ms: int, after: int = 0, **timing: int
 ) -> Follower:
-    """Return a subscription; see Follower and Member."""
-    member = FeedMember(feed, rng=rng, periodic_ms=periodic_ms, suppression_ms=suppression_ms)
+    """Return a subscription; see Follower and, for `timing`, Member."""
+    member = FeedMember(feed, rng=rng, **timing)
     return Follower(feed, SyncScout(member), rng=rng, buffer=buffer, lifetime_ms=lifetime_ms, after=after)

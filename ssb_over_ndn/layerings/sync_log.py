@@ -220,23 +220,8 @@ class LogScout(Scout):
 
 
 def subscribe(
-    feed: bytes,
-    *,
-    rng: Random,
-    buffer: int,
-    lifetime_ms: int,
-    first_ms: int,
-    longest_ms: int,
-    suppression_ms: int,
-    after: int = 0,
+    feed: bytes, *, rng: Random, buffer: int, lifetime_ms: int, after: int = 0, **timing: int
 ) -> Follower:
-    """Return a subscription; see Follower and LogMember."""
-    member = LogMember(
-        feed,
-        rng=rng,
-        is_writer=False,
-        first_ms=first_ms,
-        longest_ms=longest_ms,
-        suppression_ms=suppression_ms,
-    )
+    """Return a subscription; see Follower and, for `timing`, LogMember."""
+    member = LogMember(feed, rng=rng, is_writer=False, **timing)
     return Follower(feed, LogScout(member), rng=rng, buffer=buffer, lifetime_ms=lifetime_ms, after=after)

@@ -181,8 +181,8 @@ def shares(kind: str, seconds: float, repetitions: int) -> Row:
 
 
 @command
-@click.option("--seconds", type=click.FloatRange(0.1), default=2.0, show_default=True, help="Of a figure.")
-@click.option("--repetitions", type=click.IntRange(1), default=5, show_default=True)
+@click.option("--seconds", type=click.FloatRange(0.1), default=2.0, help="Of a figure.")
+@click.option("--repetitions", type=click.IntRange(1), default=5)
 @click.option("--pour", type=(click.Choice([*FLOODS]), str), hidden=True)
 def bench(as_json: bool, seconds: float, repetitions: int, pour: tuple[str, str] | None) -> None:
     """Measure what a face that floods leaves the others of a saturated forwarder."""

@@ -20,6 +20,7 @@ from rich.console import Console
 from forwarder.forwarder import Forwarder
 from testbed.bench.figures import Line, Row, table
 from testbed.bench.load import BenchError
+from testbed.cli.usage import HELP
 
 _PIPED_WIDTH = 150
 
@@ -27,7 +28,7 @@ _PIPED_WIDTH = 150
 def command(function: Callable[..., None]) -> click.Command:
     """Make the command of a bench, with the option --json."""
     option = click.option("--json", "as_json", is_flag=True, help="For programs.")
-    return click.command(context_settings={"help_option_names": ["-h", "--help"]})(option(function))
+    return click.command(context_settings=HELP)(option(function))
 
 
 def run(bench: click.Command, module: str) -> None:

@@ -15,6 +15,7 @@ from captures.formats.pcapng import CaptureError
 from testbed.cli import interrupts
 from testbed.cli.extras import lacking
 from testbed.cli.group import LazyGroup
+from testbed.cli.usage import HELP
 from testbed.errors import UserError
 
 MENDABLE = (UserError, AnalysisError, CaptureError, PluginError, OSError)
@@ -56,7 +57,7 @@ _PLACES = {
 }
 
 
-@click.group(cls=LazyGroup, places=_PLACES, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=LazyGroup, places=_PLACES, context_settings=HELP)
 @click.version_option(package_name="feednet")
 def feednet() -> None:
     """Run NDN and Secure Scuttlebutt layered in different ways over one network, and compare them."""

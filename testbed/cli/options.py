@@ -39,7 +39,6 @@ impairment_option = click.option(
     "--impairment",
     type=click.Choice(["auto", "netem", "relay"]),
     default="auto",
-    show_default=True,
     help="What delays and loses frames in Mininet.",
 )
 
@@ -49,7 +48,6 @@ engine_option = click.option(
     "--engine",
     type=click.Choice(_ENGINES),
     default="auto",
-    show_default=True,
     help="What analyses captures: Spark, or Sail (`feednet doctor` tells how to install it), which takes"
     " seconds where Spark takes half a minute; auto: Sail if it is installed and captures are small, without"
     " --master.",

@@ -21,7 +21,6 @@ def selftest() -> None:
     "--net",
     type=click.Choice(["both", "emulated", "mininet"]),
     default="both",
-    show_default=True,
     help="Where to measure; both leaves out Mininet where it cannot run.",
 )
 @impairment_option
@@ -29,10 +28,9 @@ def selftest() -> None:
     "--frames",
     type=click.IntRange(200, 100_000),
     default=1000,
-    show_default=True,
     help="Of each case that is left to chance; losses take four times as many.",
 )
-@click.option("--seed", type=click.IntRange(0, MOST), default=1, show_default=True, help="Of what is random.")
+@click.option("--seed", type=click.IntRange(0, MOST), default=1, help="Of what is random.")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def links(net: str, impairment: str, frames: int, seed: int, as_json: bool) -> None:
     """Measure what links do to frames, and print what was asked against what was measured.

@@ -90,10 +90,8 @@ class _Options:
 
 @click.command()
 @click.argument("family", type=click.Choice([*FAMILIES]), default=PUSH.name)
-@click.option("--seeds", type=click.IntRange(1, MOST), default=10_000, show_default=True, help="How many.")
-@click.option(
-    "--first", type=click.IntRange(0, MOST), default=0, show_default=True, help="The first of them."
-)
+@click.option("--seeds", type=click.IntRange(1, MOST), default=10_000, help="How many.")
+@click.option("--first", type=click.IntRange(0, MOST), default=0, help="The first of them.")
 @jobs_option
 @click.option("--master", help="Spark master: play the seeds as Spark tasks, on all its machines.")
 @click.option("--seed", type=click.IntRange(0, MOST), help="Play this one seed.")
@@ -118,15 +116,10 @@ class _Options:
     "--frames",
     type=click.IntRange(1, MOST_SENT),
     default=12,
-    show_default=True,
     help="Frames that --exhaustive lets faults befall: the first ones.",
 )
 @click.option(
-    "--faults",
-    type=click.IntRange(0, MOST_SENT),
-    default=2,
-    show_default=True,
-    help="Faults at a time, of --exhaustive.",
+    "--faults", type=click.IntRange(0, MOST_SENT), default=2, help="Faults at a time, of --exhaustive."
 )
 def simulate(**typed: Any) -> None:
     """Play whole networks in virtual time, one a seed, and check what must hold after every event.

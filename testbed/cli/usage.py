@@ -1,7 +1,12 @@
-"""Typed options without effect."""
+"""Help of commands; typed options without effect."""
+
+from typing import Any, Final
 
 import click
 from click.core import ParameterSource
+
+HELP: Final[dict[str, Any]] = {"help_option_names": ["-h", "--help"], "show_default": True}
+"""Settings of a command and those below it: how they help."""
 
 
 def is_typed(name: str) -> bool:

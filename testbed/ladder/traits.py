@@ -65,104 +65,38 @@ SOURCES: Final[Mapping[str, str]] = {
 _DIRECTED = "distances along follows; clustering counts follows among neighbours"
 _TOTAL = "one exponent, of followers and follows together, from its tail"
 
+_OF_MISLOVE = (
+    "follows",
+    "followers_exponent",
+    "follows_exponent",
+    "reciprocity",
+    "local_clustering",
+    "distance",
+)
+_OF_KONECT = ("follows", "followers_exponent", "reciprocity", "clustering", "distance", "distance_90")
+
 PUBLISHED: Final = (
-    Published(
-        "Flickr",
-        1_846_198,
-        {
-            "follows": 12.24,
-            "followers_exponent": 1.78,
-            "follows_exponent": 1.74,
-            "reciprocity": 0.620,
-            "local_clustering": 0.313,
-            "distance": 5.67,
-        },
-        "Mislove",
-        _DIRECTED,
+    *(
+        Published(name, people, dict(zip(_OF_MISLOVE, values, strict=True)), "Mislove", note)
+        for name, people, values, note in (
+            ("Flickr", 1_846_198, (12.24, 1.78, 1.74, 0.620, 0.313, 5.67), _DIRECTED),
+            ("LiveJournal", 5_284_457, (16.97, 1.65, 1.59, 0.735, 0.330, 5.88), _DIRECTED),
+            (
+                "Orkut",
+                3_072_441,
+                (106.1, 1.50, 1.50, 1.0, 0.171, 4.25),
+                "friendships, which both have to want; a sample of the network",
+            ),
+            ("YouTube", 1_157_827, (4.29, 1.99, 1.63, 0.791, 0.136, 5.10), _DIRECTED),
+        )
     ),
-    Published(
-        "LiveJournal",
-        5_284_457,
-        {
-            "follows": 16.97,
-            "followers_exponent": 1.65,
-            "follows_exponent": 1.59,
-            "reciprocity": 0.735,
-            "local_clustering": 0.330,
-            "distance": 5.88,
-        },
-        "Mislove",
-        _DIRECTED,
-    ),
-    Published(
-        "Orkut",
-        3_072_441,
-        {
-            "follows": 106.1,
-            "followers_exponent": 1.50,
-            "follows_exponent": 1.50,
-            "reciprocity": 1.0,
-            "local_clustering": 0.171,
-            "distance": 4.25,
-        },
-        "Mislove",
-        "friendships, which both have to want; a sample of the network",
-    ),
-    Published(
-        "YouTube",
-        1_157_827,
-        {
-            "follows": 4.29,
-            "followers_exponent": 1.99,
-            "follows_exponent": 1.63,
-            "reciprocity": 0.791,
-            "local_clustering": 0.136,
-            "distance": 5.10,
-        },
-        "Mislove",
-        _DIRECTED,
-    ),
-    Published(
-        "Flickr",
-        2_302_925,
-        {
-            "follows": 14.39,
-            "followers_exponent": 1.711,
-            "reciprocity": 0.6217,
-            "clustering": 0.1076,
-            "distance": 5.459,
-            "distance_90": 6.887,
-        },
-        "KONECT",
-        _TOTAL,
-    ),
-    Published(
-        "YouTube",
-        1_138_499,
-        {
-            "follows": 4.341,
-            "followers_exponent": 2.141,
-            "reciprocity": 0.790,
-            "clustering": 0.00621,
-            "distance": 5.43,
-            "distance_90": 6.78,
-        },
-        "KONECT",
-        _TOTAL,
-    ),
-    Published(
-        "LiveJournal",
-        4_847_571,
-        {
-            "follows": 14.13,
-            "followers_exponent": 2.651,
-            "reciprocity": 0.748,
-            "clustering": 0.118,
-            "distance": 5.48,
-            "distance_90": 6.19,
-        },
-        "KONECT",
-        _TOTAL,
+    *(
+        Published(name, people, dict(zip(_OF_KONECT, values, strict=True)), "KONECT", _TOTAL)
+        for name, people, values in (
+            ("Flickr", 2_302_925, (14.39, 1.711, 0.6217, 0.1076, 5.459, 6.887)),
+            ("YouTube", 1_138_499, (4.341, 2.141, 0.790, 0.00621, 5.43, 6.78)),
+            ("LiveJournal", 4_847_571, (14.13, 2.651, 0.748, 0.118, 5.48, 6.19)),
+        )
     ),
     Published(
         "Twitter",
@@ -179,11 +113,7 @@ PUBLISHED: Final = (
         " distances along follows",
     ),
     Published(
-        "Facebook",
-        721_000_000,
-        {"distance": 4.74},
-        "Backstrom",
-        "friendships, which both have to want",
+        "Facebook", 721_000_000, {"distance": 4.74}, "Backstrom", "friendships, which both have to want"
     ),
 )
 """Real networks, in the order of their references."""

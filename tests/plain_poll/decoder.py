@@ -55,6 +55,6 @@ DECLARATION = Declaration(
     kinds={_REQUEST: "request", ITEM: "message of a feed", _END: "end of an answer"},
     control=frozenset((_REQUEST, _END)),
     layers=(Layer("length", "lengths of frames"), Layer("request", "requests")),
-    columns=(Column("after", "int64", "", "of a request: the newest item that the subscriber has"),),
+    columns=(Column("after", "of a request: the newest item that the subscriber has", "int64"),),
     framer=_Framer,
 )

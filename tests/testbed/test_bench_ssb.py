@@ -6,6 +6,7 @@ from random import Random
 import pytest
 from click.testing import CliRunner
 
+from ssb.applications.catalogue import APPLICATIONS
 from testbed.bench.figures import figure
 from testbed.bench.peers import commands as ssb_commands
 from testbed.bench.peers import views
@@ -45,7 +46,7 @@ def test_views_are_made_again(tmp_path):
         value for what, value in figures.items() if what.endswith("again") and not what.startswith("all")
     ]
     assert sum(parts) == pytest.approx(figures["all views, again"])
-    assert len(parts) == 1 + len(views.APPLICATIONS)
+    assert len(parts) == 1 + len(APPLICATIONS)
     assert (
         figures["chat of 60 as written, incrementally"]
         < figures["chat of 60 as written, sorted for each post"]
@@ -55,7 +56,7 @@ def test_views_are_made_again(tmp_path):
 def test_what_the_bench_reduces_is_there():
     """A view of nothing would be made in no time."""
     people = ssb_commands.People(Random(0), 20)
-    states = {name: make() for name, (make, _) in views.APPLICATIONS.items()}
+    states = {name: each.state() for name, each in APPLICATIONS.items()}
     for batch in people.batches(3000):
         for message in batch:
             for state in states.values():
@@ -63,7 +64,7 @@ def test_what_the_bench_reduces_is_there():
     assert len(states["threads"].tangles) > 200
     assert len(states["likes"].liked()) > 100
     assert len(states["gatherings"].gatherings()) > 1
-    assert any(game.moves for game in states["games of chess"].games())
+    assert any(game.moves for game in states["chess"].games())
 
 
 @pytest.mark.parametrize(

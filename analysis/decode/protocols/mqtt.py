@@ -84,6 +84,6 @@ DECLARATION: Final = Declaration(
     },
     control=frozenset(("puback", "subscribe", "suback", "ping", "pong")),
     layers=(Layer(_HEAD, "heads and topics of MQTT"),),
-    columns=(Column("topic", "string", "", "of a message"),),
+    columns=(Column("topic", "of a message"),),
     framer=_Framer,
 )

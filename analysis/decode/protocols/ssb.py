@@ -362,15 +362,13 @@ DECLARATION = Declaration(
         Layer("agreement", "contracts and NDN's name space"),
     ),
     columns=(
-        Column("method", "string", "", "the call that it belongs to"),
-        Column("blob", "string", "", "of a call for a blob: the blob’s name over NDN"),
-        Column("notes", "int64", "", "of notes: the feeds that they are about"),
-        Column("note", "int64", "", "of EBT’s notes: their number on this connection, in this direction"),
-        Column(
-            "eager", "int64", "", "of EBT’s notes: feeds of which their sender then wants the messages here"
-        ),
-        Column("lazy", "int64", "", "of EBT’s notes: feeds of which their sender then exchanges notes only"),
-        Column("switched", "int64", "", "of EBT’s notes: feeds that they turn from eager to lazy, or back"),
+        Column("method", "the call that it belongs to"),
+        Column("blob", "of a call for a blob: the blob’s name over NDN"),
+        Column("notes", "of notes: the feeds that they are about", "int64"),
+        Column("note", "of EBT’s notes: their number on this connection, in this direction", "int64"),
+        Column("eager", "of EBT’s notes: feeds of which their sender then wants the messages here", "int64"),
+        Column("lazy", "of EBT’s notes: feeds of which their sender then exchanges notes only", "int64"),
+        Column("switched", "of EBT’s notes: feeds that they turn from eager to lazy, or back", "int64"),
     ),
     framer=_Framer,
     dissector="muxrpc",

@@ -12,12 +12,11 @@ import pyarrow as pa
 
 from analysis.files import Rows
 from analysis.metrics.aggregates import ratio
+from analysis.packet_schema import schema_of
 
 HELD: Final = ("replicas", "replica_bytes", "statements")
 _SEEN: Final = "subscriptions_seen"
-HOLDERS = pa.schema(
-    [("layering", pa.string()), ("time", pa.int64()), ("nodes", pa.int64()), ("contents", pa.int64())]
-)
+HOLDERS = schema_of("layering string, time int64, nodes int64, contents int64")
 """A row for each time at which one changes: the nodes that hold contents whose author asks to delete them, at
 some time of the run; and these contents, all nodes together.
 """

@@ -16,47 +16,27 @@ import pyarrow.json
 from analysis.errors import AnalysisError
 from analysis.files import Rows
 from analysis.metrics.aggregates import ratio
+from analysis.packet_schema import schema_of
 from analysis.run.context import Cases
 
-LOOKUPS = pa.schema(
-    [
-        ("layering", pa.string()),
-        ("interests", pa.int64()),
-        ("from_stores", pa.float64()),
-        ("aggregated", pa.float64()),
-        ("from_logs", pa.float64()),
-    ]
+LOOKUPS = schema_of(
+    "layering string, interests int64, from_stores float64, aggregated float64, from_logs float64"
 )
 """Totals of a layering's forwarders: Interests looked up, and shares (%) answered by content stores and
 aggregated. And the share (%) of applications' Interests answered from logs that their nodes replicate anyway.
 """
 
-CROSSINGS = pa.schema(
-    [
-        ("layering", pa.string()),
-        ("kind", pa.string()),
-        ("packets", pa.int64()),
-        ("queued_ms", pa.float64()),
-        ("replicated_ms", pa.float64()),
-        ("checked_ms", pa.float64()),
-    ]
+CROSSINGS = schema_of(
+    "layering string, kind string, packets int64, queued_ms float64, replicated_ms float64, checked_ms"
+    " float64"
 )
 """Packets of a kind across contracts: number read at the other ends; mean times from send request to log
 entry, from log entry to receipt and, of Data, from receipt to certificate validation at a provider.
 """
 
-STEPS = pa.schema(
-    [
-        ("layering", pa.string()),
-        ("kind", pa.string()),
-        ("sender", pa.string()),
-        ("receiver", pa.string()),
-        ("written", pa.int64()),
-        ("read", pa.int64()),
-        ("log", pa.string()),
-        ("entry", pa.int64()),
-        ("feed", pa.string()),
-    ]
+STEPS = schema_of(
+    "layering string, kind string, sender string, receiver string, written int64, read int64, log string,"
+    " entry int64, feed string"
 )
 """A packet about one segment, written to a log at one node and read at another; times in ns."""
 

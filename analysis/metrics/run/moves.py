@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from analysis.files import Rows
+from analysis.packet_schema import schema_of
 from analysis.run.context import Cases
 
 SIGNALLING_PREFIXES = "/ssb/map/", "/localhop/ssb/hello/"
@@ -30,13 +31,7 @@ COUNTERS = pa.schema(
 )
 """The columns of counters.jsonl used here; null where nodes do not count them."""
 
-RECORD_CHANGES = pa.schema(
-    [
-        *((name, pa.string()) for name in ("layering", "node", "feed")),
-        ("mapped", pa.int64()),
-        ("stale_ns", pa.int64()),
-    ]
-)
+RECORD_CHANGES = schema_of("layering string, node string, feed string, mapped int64, stale_ns int64")
 """A row per change of a feed's record and reader of the feed: registration of the new record (ns), and how
 long the reader kept using an older one; to the end of its subscriptions if it never learned the new one.
 """

@@ -16,27 +16,21 @@ from analysis.columns.values import MESSAGES, REPEATED, REST
 from analysis.decode.protocols.protocol import ITEM
 from analysis.decode.protocols.registry import framed
 from analysis.files import Rows
+from analysis.packet_schema import schema_of
 from analysis.tables.protocol_messages import peers_of
 
 _COPY = ("layering", "sender", "receiver", "feed", "seq")
 
-CAUSES = pa.schema(
-    [
-        *((name, pa.string()) for name in ("layering", "node", "cause")),
-        *((name, pa.int64()) for name in ("sent", "sent_bytes", "received", "received_bytes")),
-    ]
+CAUSES = schema_of(
+    "layering string, node string, cause string, sent int64, sent_bytes int64, received int64,"
+    " received_bytes int64"
 )
 """A row per peer and cause: messages, and bytes with their share of frame headers."""
 
-REACH = pa.schema([("layering", pa.string()), ("hops", pa.int64()), ("copies", pa.int64())])
+REACH = schema_of("layering string, hops int64, copies int64")
 """First copies of items by the number of peers on the path: 1 if sent by the author."""
 
-AUTHORS = pa.schema(
-    [
-        *((name, pa.string()) for name in ("layering", "node")),
-        *((name, pa.int64()) for name in ("followers", "published", "sent_bytes")),
-    ]
-)
+AUTHORS = schema_of("layering string, node string, followers int64, published int64, sent_bytes int64")
 """An author: nodes that received an item of it, items published, and all frame bytes sent as a peer,
 including relayed items of other authors.
 """

@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from analysis.packet_schema import schema_of
 from analysis.run.context import Case, Cases
 
 FEWEST = 40
@@ -57,9 +58,7 @@ items in publication order, null with their correlation for fewer than FEWEST.
 """
 
 
-COUNTERS = pa.schema(
-    [("time", pa.int64()), ("node", pa.string()), ("work_busy_ns", pa.int64()), ("work_verified", pa.int64())]
-)
+COUNTERS = schema_of("time int64, node string, work_busy_ns int64, work_verified int64")
 """The columns of counters.jsonl used here; null where operations take no time."""
 
 

@@ -15,13 +15,14 @@ import pyarrow.json
 from analysis.columns.values import ALL, HELD
 from analysis.errors import AnalysisError
 from analysis.files import Rows
+from analysis.packet_schema import schema_of
 from analysis.pit.entry import State
 from analysis.pit.windows.levels import Levels
 from analysis.pit.windows.window import by_node
 from analysis.run.context import Cases, Span
 from captures.formats.records import Ints
 
-_TOLD = pa.schema([("time", pa.int64()), ("node", pa.string())])
+_TOLD = schema_of("time int64, node string")
 SAMPLES = pa.schema(
     [
         ("layering", pa.string()),

@@ -17,24 +17,14 @@ from analysis.columns.values import ALL
 from analysis.decode.protocols.tiny import CONTROL, DECLARATION
 from analysis.files import Rows
 from analysis.metrics.aggregates import Totals, jain
+from analysis.packet_schema import schema_of
 from analysis.run.context import Cases
 from topologies.radio import Radio
 
-SENT = pa.schema(
-    [
-        *((name, pa.string()) for name in ("layering", "node", "kind")),
-        *((name, pa.int64()) for name in ("packets", "bytes", "airtime_ns")),
-    ]
-)
+SENT = schema_of("layering string, node string, kind string, packets int64, bytes int64, airtime_ns int64")
 """A row per node and kind of packet sent: packets, bytes with CRC, and time on air; null without a radio."""
 
-STORED = pa.schema(
-    [
-        ("layering", pa.string()),
-        ("time_ns", pa.int64()),
-        *((name, pa.float64()) for name in ("most", "mean")),
-    ]
-)
+STORED = schema_of("layering string, time_ns int64, most float64, mean float64")
 """Stored packet bytes since the run's start: at the node with the maximum over the run, and the mean of all
 nodes.
 """
@@ -50,12 +40,7 @@ MISBEHAVIOUR = pa.schema(
 signed evidence.
 """
 
-COMMANDS = pa.schema(
-    [
-        *((name, pa.string()) for name in ("layering", "node", "command")),
-        *((name, pa.int64()) for name in ("entries", "packets")),
-    ]
-)
+COMMANDS = schema_of("layering string, node string, command string, entries int64, packets int64")
 """A row per node and command of tinyISP that it wrote: entries with it, and packets that carried these, also
 those that others sent again.
 """

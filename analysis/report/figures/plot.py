@@ -215,6 +215,21 @@ def band(
     }
 
 
+def area(title: str, shade: str, x: Sequence[float], y: Sequence[float]) -> Spec:
+    """Return a stacked area of rates: one kind's, over the beginnings of time slices, s."""
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": title,
+        "stackgroup": "all",
+        "x": x,
+        "y": y,
+        "line": {"color": shade, "width": 1, "shape": "hv"},
+        "fillcolor": shade,
+        "hovertemplate": f"%{{y:.4g}} {title} a second from %{{x:.2f}} s",
+    }
+
+
 def box(place: int, name: str, quantiles: Mapping[str, Sequence[float]], labels: str = "y") -> Spec:
     """Return a layering's boxes, each of a quantile function: quartiles, and whiskers from 5 to 95 %."""
     return {

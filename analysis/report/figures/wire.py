@@ -14,6 +14,7 @@ from analysis.report.figures.plot import (
     Period,
     Scene,
     Spec,
+    area,
     figure,
     grouped_bars,
     line,
@@ -126,23 +127,12 @@ def stacked_over_time(
     `kinds` gives each kind's title and colour, from the bottom up; empty kinds are omitted.
     """
     width = (run.end_ns - run.start_ns) / 1e9 / slices
+    times = [round(place * width, 4) for place in range(slices)]
     data = []
     for kind, (title, shade) in kinds.items():
         values = [amounts.get((kind, place), 0) for place in range(slices)]
         if any(values):
-            data.append(
-                {
-                    "type": "scatter",
-                    "mode": "lines",
-                    "name": title,
-                    "stackgroup": "all",
-                    "x": [round(place * width, 4) for place in range(slices)],
-                    "y": [round(value / width, 2) for value in values],
-                    "line": {"color": shade, "width": 1, "shape": "hv"},
-                    "fillcolor": shade,
-                    "hovertemplate": f"%{{y:.4g}} {title} a second from %{{x:.2f}} s",
-                }
-            )
+            data.append(area(title, shade, times, [round(value / width, 2) for value in values]))
     return data
 
 

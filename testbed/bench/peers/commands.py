@@ -204,9 +204,9 @@ def _seconds(directory: Path, *words: str) -> float:
 
 
 @command
-@click.option("--messages", type=click.IntRange(min=1000), default=300_000, show_default=True)
-@click.option("--feeds", type=click.IntRange(min=2), default=2_000, show_default=True)
-@click.option("--repeats", type=click.IntRange(min=1), default=5, show_default=True)
+@click.option("--messages", type=click.IntRange(min=1000), default=300_000)
+@click.option("--feeds", type=click.IntRange(min=2), default=2_000)
+@click.option("--repeats", type=click.IntRange(min=1), default=5)
 def bench(messages: int, feeds: int, repeats: int, as_json: bool) -> None:
     """Measure how long commands take beside a large store of SSB feeds."""
     with tempfile.TemporaryDirectory() as directory:

@@ -124,8 +124,8 @@ def _validation(messages: list[Message]) -> Row:
 
 
 @command
-@click.option("--messages", type=click.IntRange(min=1000), default=20_000, show_default=True)
-@click.option("--ports", type=(int, int), default=(18008, 18009), show_default=True, help="On loopback.")
+@click.option("--messages", type=click.IntRange(min=1000), default=20_000)
+@click.option("--ports", type=(int, int), default=(18008, 18009), help="On loopback.")
 def bench(messages: int, ports: tuple[int, int], as_json: bool) -> None:
     """Measure how fast a peer replicates a feed from another over loopback."""
     author = Identity.from_seed(b"s" * 32)

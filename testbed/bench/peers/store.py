@@ -197,8 +197,8 @@ def _measure_graph(rng: Random, feeds: int) -> Iterator[Row]:
 
 
 @command
-@click.option("--messages", type=click.IntRange(min=1000), default=1_000_000, show_default=True)
-@click.option("--feeds", type=click.IntRange(min=2), default=10_000, show_default=True)
+@click.option("--messages", type=click.IntRange(min=1000), default=1_000_000)
+@click.option("--feeds", type=click.IntRange(min=2), default=10_000)
 def bench(messages: int, feeds: int, as_json: bool) -> None:
     """Measure how fast SSB feeds are stored and read, and the graph of who follows whom is kept."""
     with tempfile.TemporaryDirectory() as directory:

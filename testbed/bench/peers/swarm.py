@@ -63,10 +63,10 @@ def measure(layering: str, peers: int, seconds: int, each: int) -> Iterator[Row]
 
 
 @command
-@click.option("--layering", type=click.Choice([*RUNGS]), default="ebt", show_default=True)
-@click.option("--peers", type=click.IntRange(2), default=200, show_default=True)
-@click.option("--seconds", type=click.IntRange(_SETTLE_S + 1), default=600, show_default=True)
-@click.option("--each", type=click.IntRange(1), default=1, show_default=True, help="Messages of each peer.")
+@click.option("--layering", type=click.Choice([*RUNGS]), default="ebt")
+@click.option("--peers", type=click.IntRange(2), default=200)
+@click.option("--seconds", type=click.IntRange(_SETTLE_S + 1), default=600)
+@click.option("--each", type=click.IntRange(1), default=1, help="Messages of each peer.")
 def bench(layering: str, peers: int, seconds: int, each: int, as_json: bool) -> None:
     """Measure how fast the emulator plays a swarm of Scuttlebutt peers."""
     figures = [*measure(layering, peers, seconds, each)]

@@ -9,7 +9,7 @@ incrementally, or the whole thread is sorted again for each. Times are of the pr
 """
 
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -17,10 +17,8 @@ from typing import Any
 
 import click
 
-from ssb.applications.chess import TYPES, Games
-from ssb.applications.gatherings import Gatherings
-from ssb.applications.tangles import Tangle, Threads
-from ssb.applications.votes import Votes
+from ssb.applications.catalogue import APPLICATIONS
+from ssb.applications.tangles import Tangle
 from ssb.daemon.views import Views
 from ssb.keys import Identity
 from ssb.message import Message
@@ -34,14 +32,6 @@ from testbed.bench.program import command, report, run, timed
 
 _PEOPLE = 10  # in the thread
 
-APPLICATIONS: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
-    "threads": (Threads, ("post",)),
-    "likes": (Votes, ("vote",)),
-    "gatherings": (Gatherings, ("gathering", "about")),
-    "games of chess": (Games, TYPES),
-}
-"""The views of applications, each with the types of its messages."""
-
 
 def measure(directory: Path, messages: int, feeds: int, posts: int) -> Iterator[Row]:
     """Measure everything once, in a directory with enough space."""
@@ -49,13 +39,13 @@ def measure(directory: Path, messages: int, feeds: int, posts: int) -> Iterator[
     with SqliteFeeds(directory / "feeds.sqlite") as store:
         for batch in people.batches(messages):
             store._commit(Changes(1.6e12, batch))
-        states = {name: make() for name, (make, _) in APPLICATIONS.items()}
+        states = {name: each.state() for name, each in APPLICATIONS.items()}
         views: list[Views] = []
         origin = people.authors[0].ref
         every = timed(lambda: views.append(Views(directory / "views", store, origin, 3)))
         yield figure("follows, names and pubs, again", every * million, "s/million messages")
-        for name, (_, types) in APPLICATIONS.items():
-            seconds = timed(partial(_reduce, store, types, states[name]))
+        for name, application in APPLICATIONS.items():
+            seconds = timed(partial(_reduce, store, application.types, states[name]))
             every += seconds
             yield figure(f"{name}, again", seconds * million, "s/million messages")
         yield figure("all views, again", every * million, "s/million messages")
@@ -107,9 +97,9 @@ def thread(rng: Random, posts: int) -> list[Message]:
 
 
 @command
-@click.option("--messages", type=click.IntRange(min=1000), default=300_000, show_default=True)
-@click.option("--feeds", type=click.IntRange(min=2), default=2_000, show_default=True)
-@click.option("--posts", type=click.IntRange(min=10), default=1_000, show_default=True, help="Of the chat.")
+@click.option("--messages", type=click.IntRange(min=1000), default=300_000)
+@click.option("--feeds", type=click.IntRange(min=2), default=2_000)
+@click.option("--posts", type=click.IntRange(min=10), default=1_000, help="Of the chat.")
 def bench(messages: int, feeds: int, posts: int, as_json: bool) -> None:
     """Measure how long it takes to make views again from the logs of SSB feeds."""
     with tempfile.TemporaryDirectory() as directory:

@@ -287,8 +287,8 @@ def measured(function: Callable[..., None], *arguments: Path | str) -> float:
 
 
 @command
-@click.option("--packets", type=click.IntRange(min=1000), default=10_000_000, show_default=True)
-@click.option("--repetitions", type=click.IntRange(min=1), default=3, show_default=True)
+@click.option("--packets", type=click.IntRange(min=1000), default=10_000_000)
+@click.option("--repetitions", type=click.IntRange(min=1), default=3)
 def bench(packets: int, repetitions: int, as_json: bool) -> None:
     """Measure how fast PIT state is told from packets."""
     took: Measured = defaultdict(Series)

@@ -120,8 +120,8 @@ def standalone(directory: Path, workers: int) -> Iterator[Cluster]:
 
 
 @command
-@click.option("--packets", type=click.IntRange(min=1000), default=5_000_000, show_default=True)
-@click.option("--repetitions", type=click.IntRange(min=1), default=1, show_default=True)
+@click.option("--packets", type=click.IntRange(min=1000), default=5_000_000)
+@click.option("--repetitions", type=click.IntRange(min=1), default=1)
 def bench(packets: int, repetitions: int, as_json: bool) -> None:
     """Measure what a second worker gains."""
     took: Measured = defaultdict(Series)

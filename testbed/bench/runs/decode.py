@@ -123,8 +123,8 @@ def by_scapy(path: Path) -> float:
 
 
 @command
-@click.option("--packets", type=click.IntRange(min=1000), default=1_000_000, show_default=True)
-@click.option("--repetitions", type=click.IntRange(min=1), default=3, show_default=True)
+@click.option("--packets", type=click.IntRange(min=1000), default=1_000_000)
+@click.option("--repetitions", type=click.IntRange(min=1), default=3)
 def bench(packets: int, repetitions: int, as_json: bool) -> None:
     """Measure how fast captures are decoded."""
     rates: Measured = defaultdict(Series)

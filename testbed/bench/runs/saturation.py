@@ -17,6 +17,7 @@ import click
 
 from analysis.metrics.study import estimate
 from ssb.keys import cached_signatures
+from testbed.cli.usage import HELP
 from testbed.experiment.emulated_run import Emulation
 from testbed.scenario import workload
 from testbed.scenario.overrides import ScenarioOptions
@@ -102,8 +103,8 @@ def table(seeds: range) -> Iterator[str]:
             yield f"| {' | '.join(cells)} |"
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--seeds", type=click.IntRange(1), default=5, show_default=True, help="Runs of each case.")
+@click.command(context_settings=HELP)
+@click.option("--seeds", type=click.IntRange(1), default=5, help="Runs of each case.")
 def main(seeds: int) -> None:
     """Show how many items a second get through."""
     for line in table(range(1, seeds + 1)):

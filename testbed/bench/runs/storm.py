@@ -17,6 +17,7 @@ import click
 from analysis.metrics.study import estimate
 from base.units import MS
 from ssb.keys import cached_signatures
+from testbed.cli.usage import HELP
 from testbed.experiment.emulated_run import Emulation
 from testbed.layerings.nodes.node import StateSize
 from testbed.scenario import workload
@@ -119,8 +120,8 @@ def table(seeds: range) -> Iterator[str]:
         yield f"| {name} | {' | '.join(cells)} |"
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--seeds", type=click.IntRange(1), default=5, show_default=True, help="Runs of each attack.")
+@click.command(context_settings=HELP)
+@click.option("--seeds", type=click.IntRange(1), default=5, help="Runs of each attack.")
 def main(seeds: int) -> None:
     """Show what attacks on controlled push cost, and bring."""
     for line in table(range(1, seeds + 1)):

@@ -33,16 +33,10 @@ _TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 
 @command
 @click.option("--rate", "rates", type=click.IntRange(min=0), multiple=True, default=(1000, 10_000))
-@click.option("--seconds", type=click.IntRange(min=5), default=20, show_default=True)
-@click.option(
-    "--warm-up",
-    type=click.IntRange(min=1),
-    default=20,
-    show_default=True,
-    help="Seconds after the first batch.",
-)
-@click.option("--every", type=float, default=1.0, show_default=True, help="Seconds between batches.")
-@click.option("--packets", type=click.IntRange(min=1000), default=500_000, show_default=True)
+@click.option("--seconds", type=click.IntRange(min=5), default=20)
+@click.option("--warm-up", type=click.IntRange(min=1), default=20, help="Seconds after the first batch.")
+@click.option("--every", type=float, default=1.0, help="Seconds between batches.")
+@click.option("--packets", type=click.IntRange(min=1000), default=500_000)
 def bench(
     rates: tuple[int, ...], seconds: int, warm_up: int, every: float, packets: int, as_json: bool
 ) -> None:

@@ -19,7 +19,6 @@ OF_CASES = CLAIMS | {"speed": speed, "refusal": refusal, "storm": storm}
     "--messages",
     type=click.IntRange(8),
     default=2000,
-    show_default=True,
     help=f"Messages in each of the studies {', '.join(OF_MESSAGES)}.",
 )
 @click.argument("studies", nargs=-1, type=click.Choice([*OF_MESSAGES, *OF_CASES]))

@@ -33,7 +33,6 @@ _CAPTURE = re.compile(r"\.(pcap|pcapng|cap|dump|ntar)\d*(\.(gz|zst|zstd|bz2|xz|l
     "--out",
     type=click.Path(path_type=Path),
     default="tables",
-    show_default=True,
     help="Directory to write tables, summary.json and report.html into; made anew.",
 )
 @click.option("--master", help="Spark master; default: all cores of this machine.")
@@ -44,7 +43,6 @@ _CAPTURE = re.compile(r"\.(pcap|pcapng|cap|dump|ntar)\d*(\.(gz|zst|zstd|bz2|xz|l
     "rule",
     type=click.Choice(_RULES),
     default="auto",
-    show_default=True,
     help="What names the node: the interface (r1 of r1-eth0), the file, or the sender's address (the"
     " receiver's of a frame that came in); auto: the interface if it is named like that, else the file.",
 )

@@ -25,9 +25,7 @@ from testbed.watch.target import Target, find_target
     "targets", nargs=-1, required=True, metavar="RUN | CAPTURE...", type=click.Path(path_type=Path)
 )
 @master_option
-@click.option(
-    "--every", type=Number(0.1, 3600), default=1.0, show_default=True, help="Seconds between batches."
-)
+@click.option("--every", type=Number(0.1, 3600), default=1.0, help="Seconds between batches.")
 @click.option("--page", "page", type=click.Path(path_type=Path), help="Page to write; default RUN.live.html.")
 @click.option(
     "--port", type=click.IntRange(0, 65535), help="Serve the page on this port of 127.0.0.1; 0: any."

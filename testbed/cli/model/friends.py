@@ -23,16 +23,11 @@ _SHORT = {"reached": "reached", "mean": "depth", "copies": "copies"}
     type=click.IntRange(100, 1_000_000),
     multiple=True,
     default=(1_000, 10_000),
-    show_default=True,
     help="People (repeatable).",
 )
 @follow_graph
 @click.option(
-    "--samples",
-    type=click.IntRange(1, 10_000),
-    default=20,
-    show_default=True,
-    help="Messages, and readers, of each network.",
+    "--samples", type=click.IntRange(1, 10_000), default=20, help="Messages, and readers, of each network."
 )
 @many_runs(10, "Networks of each size.")
 @click.option("--out", type=click.Path(path_type=Path), help="Directory to make; default runs/friends-TIME.")

@@ -8,13 +8,7 @@ from testbed.ladder.hashes import MESSAGES, Way, generated, measure
 
 
 @click.command()
-@click.option(
-    "--messages",
-    default=MESSAGES,
-    show_default=True,
-    type=click.IntRange(1, 60_000),
-    help="Messages of the feed.",
-)
+@click.option("--messages", default=MESSAGES, type=click.IntRange(1, 60_000), help="Messages of the feed.")
 def hashes(messages: int) -> None:
     """Publish a feed by number, and by number and hash, to two readers behind one router.
 

@@ -37,12 +37,8 @@ def many_runs(seeds: int, what: str) -> Callable[[Command], Command]:
     master.
     """
     options = (
-        click.option(
-            "--seeds", type=click.IntRange(2, MOST_RUNS), default=seeds, show_default=True, help=what
-        ),
-        click.option(
-            "--first", type=click.IntRange(0, MOST), default=1, show_default=True, help="First seed."
-        ),
+        click.option("--seeds", type=click.IntRange(2, MOST_RUNS), default=seeds, help=what),
+        click.option("--first", type=click.IntRange(0, MOST), default=1, help="First seed."),
         jobs_option,
         click.option("--master", help="Spark master: runs are tasks there, in place of processes here."),
     )
@@ -72,28 +68,24 @@ def follow_graph(command: Command) -> Command:
             "--follows",
             type=click.IntRange(1, 1000),
             default=10,
-            show_default=True,
             help="People whom each follows who joins.",
         ),
         click.option(
             "--closure",
             type=probability,
             default=0.5,
-            show_default=True,
             help="Probability that a follow goes to a friend of a friend.",
         ),
         click.option(
             "--mutual",
             type=probability,
             default=0.5,
-            show_default=True,
             help="Probability that a follow is returned.",
         ),
         click.option(
             "--hubs",
             type=probability,
             default=1.0,
-            show_default=True,
             help="Preference for people with many followers; 0: all are equally likely.",
         ),
     )

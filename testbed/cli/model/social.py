@@ -28,20 +28,15 @@ _COUNTED = {"followers": "followers", "follows": "people followed", "activity": 
 
 
 @click.command()
-@click.option(
-    "--peers", type=click.IntRange(100, 1_000_000), default=10_000, show_default=True, help="People."
-)
+@click.option("--peers", type=click.IntRange(100, 1_000_000), default=10_000, help="People.")
 @follow_graph
 @click.option(
     "--activity",
     type=Number(0, 10),
     default=1.0,
-    show_default=True,
     help="The k-th most active person writes in proportion to 1/k^activity.",
 )
-@click.option(
-    "--messages", type=click.IntRange(1, 1000), default=20, show_default=True, help="Of a person, on average."
-)
+@click.option("--messages", type=click.IntRange(1, 1000), default=20, help="Of a person, on average.")
 @many_runs(10, "Networks.")
 @click.option("--out", type=click.Path(path_type=Path), help="Directory to make; default runs/social-TIME.")
 def social(

@@ -14,10 +14,10 @@ from testbed.ladder.sparse import LENGTHS, Line, Part, measure
 @click.option(
     "--items", "lengths", multiple=True, type=click.IntRange(1, 10**9), help="Length of a log (repeatable)."
 )
-@click.option("--newest", type=click.IntRange(1, 1024), default=16, show_default=True, help="Items wanted.")
-@click.option("--bytes", "size", type=click.IntRange(0, 8000), default=700, show_default=True)
-@click.option("--mbit", type=Number(0.001, 1e6), default=10.0, show_default=True)
-@click.option("--delay-ms", type=Number(0, 1e5), default=40.0, show_default=True, help="Of one way.")
+@click.option("--newest", type=click.IntRange(1, 1024), default=16, help="Items wanted.")
+@click.option("--bytes", "size", type=click.IntRange(0, 8000), default=700)
+@click.option("--mbit", type=Number(0.001, 1e6), default=10.0)
+@click.option("--delay-ms", type=Number(0, 1e5), default=40.0, help="Of one way.")
 def sparse(lengths: Sequence[int], newest: int, size: int, mbit: float, delay_ms: float) -> None:
     """Read the newest items of long logs over one link, proved by skip links back to the first.
 

@@ -20,11 +20,9 @@ def contract() -> None:
 
 @contract.command("request")
 @click.argument("provider")
-@click.option(
-    "--rate", type=click.IntRange(1, 1_000_000), default=1000, show_default=True, help="Interests/s."
-)
+@click.option("--rate", type=click.IntRange(1, 1_000_000), default=1000, help="Interests/s.")
 @click.option("--prefix", "prefixes", multiple=True, default=("/",), help="Names to ask for (repeatable).")
-@click.option("--days", type=click.IntRange(1, 366), default=30, show_default=True, help="How long it holds.")
+@click.option("--days", type=click.IntRange(1, 366), default=30, help="How long it holds.")
 @click.option("--transit", is_flag=True, help="This peer is a provider, too: others are reached by it.")
 @click.pass_obj
 def request_(

@@ -63,7 +63,6 @@ class Settings:
     "--path",
     type=click.Path(path_type=Path),
     default=DIRECTORY,
-    show_default=True,
     help="Directory of the account: its identity, messages and blobs.",
 )
 @click.option(
@@ -120,25 +119,24 @@ def awaited(commands: Any, call: list[str], arguments: list[Any], patience_s: fl
 
 
 @ssb.command()
-@click.option("--host", default="0.0.0.0", show_default=True, help="Address to listen at.")
-@click.option("--port", type=click.IntRange(1, 65535), default=8008, show_default=True, help="TCP port.")
-@click.option("--external", default="", metavar="HOST", help="Host by which others reach it, for invites.")
+@click.option("--host", default="0.0.0.0", help="Address to listen at.")
+@click.option("--port", type=click.IntRange(1, 65535), default=8008, help="TCP port.")
+@click.option(
+    "--external",
+    default="",
+    show_default=False,
+    metavar="HOST",
+    help="Host by which others reach it, for invites.",
+)
 @click.option("--lan", is_flag=True, help="Announce the peer in local networks, and call those announced.")
 @click.option(
     "--hops",
     type=click.IntRange(0, 4),
     default=2,
-    show_default=True,
     help="Whose feeds are kept: 1 for those followed, 2 for those that they follow.",
 )
 @click.option("--network", metavar="BASE64", help="Key of another network than the main one.")
-@click.option(
-    "--connections",
-    type=click.IntRange(1, 65_535),
-    default=200,
-    show_default=True,
-    help="Most connections at once.",
-)
+@click.option("--connections", type=click.IntRange(1, 65_535), default=200, help="Most connections at once.")
 @click.option("--room", metavar="NAME", help="Be a room of this name, where peers meet over tunnels.")
 @click.option("--members-only", is_flag=True, help="Only those whom this peer follows may use its room.")
 @click.option(
@@ -460,9 +458,7 @@ def invite() -> None:
 
 
 @invite.command()
-@click.option(
-    "--uses", type=click.IntRange(1, 1_000_000), default=1, show_default=True, help="How often it works."
-)
+@click.option("--uses", type=click.IntRange(1, 1_000_000), default=1, help="How often it works.")
 @click.pass_obj
 def create(settings: Settings, uses: int) -> None:
     """Make an invite: whoever uses it is followed by this peer, which must be running."""

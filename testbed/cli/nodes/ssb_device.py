@@ -77,7 +77,7 @@ def list_(settings: Settings, feed: str | None, as_json: bool) -> None:
 
 @device.command()
 @click.argument("feed")
-@click.option("--reason", default="", help="Shown to others.")
+@click.option("--reason", default="", show_default=False, help="Shown to others.")
 @click.pass_obj
 def remove(settings: Settings, feed: str, reason: str) -> None:
     """Take the device with FEED out of this identity, for example a lost one.
@@ -97,7 +97,7 @@ def remove(settings: Settings, feed: str, reason: str) -> None:
 
 
 @device.command()
-@click.option("--reason", default="", help="Shown to others.")
+@click.option("--reason", default="", show_default=False, help="Shown to others.")
 @click.pass_obj
 def end(settings: Settings, reason: str) -> None:
     """End this identity of several devices, for good: each is on its own again."""

@@ -27,7 +27,7 @@ def create(settings: Settings) -> None:
 @group.command()
 @click.argument("group")
 @click.argument("feeds", nargs=-1, required=True, metavar="FEED...")
-@click.option("--text", default="", help="A word of welcome, for the whole group.")
+@click.option("--text", default="", show_default=False, help="A word of welcome, for the whole group.")
 @click.pass_obj
 def add(settings: Settings, group: str, feeds: tuple[str, ...], text: str) -> None:
     """Add FEEDs to GROUP: they can read it from its beginning, or since somebody was last removed."""

@@ -70,7 +70,6 @@ limit_option = click.option(
     "--limit",
     type=click.IntRange(1, 1_000_000),
     default=20,
-    show_default=True,
     help="Newest messages at most.",
 )
 

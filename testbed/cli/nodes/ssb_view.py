@@ -4,14 +4,15 @@ link to something; and `view`, what applications make of messages.
 
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
 import click
 
+from ssb.applications.catalogue import APPLICATIONS, Application
 from ssb.applications.causality import CausalOrder
-from ssb.applications.chess import TYPES, Games
+from ssb.applications.chess import Games
 from ssb.applications.gatherings import Gatherings
 from ssb.applications.tangles import Completion, Tangle, Threads
 from ssb.applications.votes import Votes
@@ -44,13 +45,12 @@ _TO_THE_MINUTE = "%Y-%m-%d %H:%M"
 
 
 class _View(NamedTuple):
-    """A view: the types of its messages, its rows, and the line of a row for people, given a feed's label.
+    """A view of an application: its rows, and the line of a row for people, given a feed's label.
 
-    Rows are made of messages, and of a function that completes tangles.
+    Rows are made of the application's state, and of a function that completes tangles.
     """
 
-    types: tuple[str, ...]
-    rows: Callable[[Iterator[Message], Complete], Rows]
+    rows: Callable[[Any, Complete], Rows]
     line: Callable[[dict[str, Any], Name], str]
 
 
@@ -145,7 +145,7 @@ def _is_of(value: dict[str, Any], author: str | None, kind: str | None) -> bool:
 
 @click.command()
 @click.argument("message")
-@click.option("--wait", "patience", type=Number(0, 3600), default=10.0, show_default=True, help="Seconds.")
+@click.option("--wait", "patience", type=Number(0, 3600), default=10.0, help="Seconds.")
 @click.option("--thread", is_flag=True, help="Also the posts that answer it.")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 @click.pass_obj
@@ -245,13 +245,12 @@ def links(settings: Settings, reference: str, rel: str | None, limit: int, as_js
 
 
 @click.command()
-@click.argument("what", type=click.Choice(("threads", "likes", "gatherings", "chess")))
+@click.argument("what", type=click.Choice([*APPLICATIONS]))
 @click.option(
     "--wait",
     "patience",
     type=Number(0, 3600),
     default=0.0,
-    show_default=True,
     help="Seconds to ask other peers for posts that threads name and that are not here.",
 )
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
@@ -268,25 +267,29 @@ def view(settings: Settings, what: str, patience: float, as_json: bool) -> None:
     shown = _VIEWS[what]
     names: dict[str, str | None] = {}
     with commands_of(settings) as commands:
-        messages = _messages(commands, shown.types, names)
-        rows = shown.rows(messages, lambda tangles: _complete(commands, tangles, patience))
+        rows = shown.rows(
+            _state(commands, APPLICATIONS[what], names),
+            lambda tangles: _complete(commands, tangles, patience),
+        )
     for row in rows:
         line = shown.line(row, lambda feed: label(feed, names))
         click.echo(json.dumps(row, ensure_ascii=False) if as_json else line)
 
 
-def _messages(commands: Any, types: tuple[str, ...], names: dict[str, str | None]) -> Iterator[Message]:
-    """Yield the messages here of some types; `names` gets those of their authors."""
-    for type_ in types:
+def _state(commands: Any, application: Application, names: dict[str, str | None]) -> Any:
+    """Return an application's state by the messages here; `names` gets those of their authors."""
+    state = application.state()
+    for type_ in application.types:
         for entry in commands.stream(["createLogStream"], [{"type": type_, "names": True}]):
             message = Message.from_value(entry["value"])
             names[message.author] = entry.get("name")
-            yield message
+            state.add(message)
+    return state
 
 
-def _threads(messages: Iterator[Message], complete: Complete) -> Rows:
+def _threads(threads: Threads, complete: Complete) -> Rows:
     rows = []
-    tangles = _reduced(Threads(), messages).tangles
+    tangles = threads.tangles
     complete(sorted(tangles.values(), key=lambda each: -max(one.timestamp for one in each.order)))
     for root, tangle in tangles.items():
         first = tangle.order[0]
@@ -302,12 +305,11 @@ def _thread_line(row: dict[str, Any], name: Name) -> str:
     return f"{row['posts']:>4} posts, the last {when(row['last'], _TO_THE_MINUTE)}  {row['root']}  {text}"
 
 
-def _likes(messages: Iterator[Message], complete: Complete) -> Rows:
-    return [{"message": id_, "likes": count} for id_, count in _reduced(Votes(), messages).liked()]
+def _likes(votes: Votes, complete: Complete) -> Rows:
+    return [{"message": id_, "likes": count} for id_, count in votes.liked()]
 
 
-def _gatherings(messages: Iterator[Message], complete: Complete) -> Rows:
-    state = _reduced(Gatherings(), messages)
+def _gatherings(state: Gatherings, complete: Complete) -> Rows:
     found = [asdict(each) for id_ in state.gatherings() if (each := state.get(id_)) is not None]
     return [row | {"attendees": sorted(row["attendees"])} for row in found]
 
@@ -319,8 +321,8 @@ def _gathering_line(row: dict[str, Any], name: Name) -> str:
     return f"{row['title'] or '(no title)'}{start}{place}, host {name(row['host'])}, {who}  {row['id']}"
 
 
-def _chess(messages: Iterator[Message], complete: Complete) -> Rows:
-    return [asdict(game) for game in _reduced(Games(), messages).games()]
+def _chess(state: Games, complete: Complete) -> Rows:
+    return [asdict(game) for game in state.games()]
 
 
 def _chess_line(row: dict[str, Any], name: Name) -> str:
@@ -332,15 +334,9 @@ def _chess_line(row: dict[str, Any], name: Name) -> str:
     return f"{name(row['white'])} - {name(row['black'])}: {moves}, {state}  {' '.join(row['moves'])}"
 
 
-def _reduced(state: Any, messages: Iterator[Message]) -> Any:
-    for message in messages:
-        state.add(message)
-    return state
-
-
 _VIEWS = {
-    "threads": _View(("post",), _threads, _thread_line),
-    "likes": _View(("vote",), _likes, lambda row, name: f"{row['likes']:>5}  {row['message']}"),
-    "gatherings": _View(("gathering", "about"), _gatherings, _gathering_line),
-    "chess": _View(TYPES, _chess, _chess_line),
+    "threads": _View(_threads, _thread_line),
+    "likes": _View(_likes, lambda row, name: f"{row['likes']:>5}  {row['message']}"),
+    "gatherings": _View(_gatherings, _gathering_line),
+    "chess": _View(_chess, _chess_line),
 }

@@ -30,9 +30,7 @@ _UNITS = ("", "k", "M", "G", "T")
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="For programs; with --watch one line a time.")
 @click.option("--watch", is_flag=True, help="Go on until interrupted, with rates.")
-@click.option(
-    "--interval", type=Number(0.1, 86_400), default=1.0, show_default=True, help="Seconds between looks."
-)
+@click.option("--interval", type=Number(0.1, 86_400), default=1.0, help="Seconds between looks.")
 @click.option(
     "--socket",
     "path",

@@ -28,7 +28,6 @@ def _path_option(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]
         "--path",
         type=click.Path(path_type=Path),
         default=Path(f"~/.feednet/{name}"),
-        show_default=True,
         help="Directory with the identity and all feeds; one program uses it at a time.",
     )
 

@@ -14,7 +14,6 @@ from testbed.cli.progress import counted
     "--width",
     type=click.Choice(["single", "double"]),
     default="single",
-    show_default=True,
     help="One column of a paper (3.33 inches), or both (7 inches).",
 )
 @click.option("--every-choice", is_flag=True, help="Draw all that the menus of a figure offer.")

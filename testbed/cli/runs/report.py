@@ -55,9 +55,7 @@ def compare(directories: tuple[Path, ...], out: Path | None, master: str | None,
 @click.command()
 @click.argument("directory", metavar="RUN", type=click.Path(path_type=Path))
 @click.option("--format", "form", type=click.Choice(["ndnsim"]), required=True, help="Format of the traces.")
-@click.option(
-    "--period", type=Number(0.001, 86_400), default=0.5, show_default=True, help="Of rates, seconds."
-)
+@click.option("--period", type=Number(0.001, 86_400), default=0.5, help="Of rates, seconds.")
 @click.option("--out", type=click.Path(path_type=Path), help="Directory to write to; default RUN/FORMAT.")
 def export(directory: Path, form: str, period: float, out: Path | None) -> None:
     """Write the traces of an analysed RUN in another simulator's format: rates, delays and caches by time."""

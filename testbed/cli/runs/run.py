@@ -48,7 +48,6 @@ from testbed.scenario.overrides import ScenarioOptions
     "--net",
     type=click.Choice(["auto", "emulated", "mininet"]),
     default="auto",
-    show_default=True,
     help="Virtual time, or Mininet hosts; auto takes Mininet where it can run.",
 )
 @impairment_option
@@ -56,7 +55,6 @@ from testbed.scenario.overrides import ScenarioOptions
     "--dilation",
     type=click.IntRange(1, MOST_DILATION),
     default=1,
-    show_default=True,
     help="Seconds of the machine for each second of a run in Mininet; gives nodes more processor time.",
 )
 @click.option(

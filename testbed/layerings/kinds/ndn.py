@@ -5,7 +5,7 @@ requirements for these. To add one, write a Subscription (ssb_over_ndn.following
 publishers an Announcer (ssb_over_ndn.serving.server), and enter both in NDN_LAYERINGS.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from random import Random
 from typing import Any
@@ -128,37 +128,11 @@ class SyncLogParameters(FetchParameters):
         return self
 
 
-def _pusher(feed: bytes, rng: Random, parameters: Mapping[str, int]) -> Announcer:
-    return persistent.Pusher(feed)
-
-
-def _notifier(feed: bytes, rng: Random, parameters: Mapping[str, int]) -> Announcer:
-    return notify.Notifier(
-        feed,
-        rng=rng,
-        lifetime_ms=parameters["lifetime_ms"],
-        heartbeat_ms=parameters["heartbeat_ms"],
-    )
-
-
-def _sync_announcer(feed: bytes, rng: Random, parameters: Mapping[str, int]) -> Announcer:
-    return sync.FeedMember(
-        feed,
-        rng=rng,
-        periodic_ms=parameters["periodic_ms"],
-        suppression_ms=parameters["suppression_ms"],
-    )
-
-
-def _log_announcer(feed: bytes, rng: Random, parameters: Mapping[str, int]) -> Announcer:
-    return sync_log.LogMember(
-        feed,
-        rng=rng,
-        is_writer=True,
-        first_ms=parameters["first_ms"],
-        longest_ms=parameters["longest_ms"],
-        suppression_ms=parameters["suppression_ms"],
-    )
+def announcers(
+    make: Callable[..., Announcer], *names: str
+) -> Callable[[bytes, Random, Mapping[str, int]], Announcer]:
+    """Return the `announcer` of an NdnLayering: `make` gets the parameters with these names."""
+    return lambda feed, rng, parameters: make(feed, rng=rng, **{name: parameters[name] for name in names})
 
 
 def _lli(
@@ -175,47 +149,35 @@ def _lli(
 
 
 NDN_LAYERINGS: dict[str, NdnLayering] = {
-    "pull": NdnLayering(
-        title("pull"),
-        PullParameters,
-        pull.subscribe,
-    ),
-    "poll": NdnLayering(
-        title("poll"),
-        PollParameters,
-        partial(Lookahead, is_patient=False),
-    ),
-    "long-lived": NdnLayering(
-        title("long-lived"),
-        LongLivedParameters,
-        partial(Lookahead, is_patient=True),
-    ),
+    "pull": NdnLayering(title("pull"), PullParameters, pull.subscribe),
+    "poll": NdnLayering(title("poll"), PollParameters, partial(Lookahead, is_patient=False)),
+    "long-lived": NdnLayering(title("long-lived"), LongLivedParameters, partial(Lookahead, is_patient=True)),
     "persistent": NdnLayering(
         title("persistent"),
         PersistentParameters,
         persistent.subscribe,
-        _pusher,
+        lambda feed, rng, parameters: persistent.Pusher(feed),
         persistent=True,
     ),
     "notify": NdnLayering(
         title("notify"),
         NotifyParameters,
         notify.subscribe,
-        _notifier,
+        announcers(notify.Notifier, "lifetime_ms", "heartbeat_ms"),
         multicast=Multicast(notify_prefix, among_all=False),
     ),
     "sync": NdnLayering(
         title("sync"),
         SyncParameters,
         sync.subscribe,
-        _sync_announcer,
+        announcers(sync.FeedMember, "periodic_ms", "suppression_ms"),
         multicast=Multicast(sync_prefix, among_all=True),
     ),
     "sync-log": NdnLayering(
         title("sync-log"),
         SyncLogParameters,
         sync_log.subscribe,
-        _log_announcer,
+        announcers(partial(sync_log.LogMember, is_writer=True), "first_ms", "longest_ms", "suppression_ms"),
         multicast=Multicast(extend_prefix, among_all=True),
     ),
     "lli": _lli("lli", Recovery.IN_NETWORK, PushParameters, node=lli_node),
@@ -224,9 +186,4 @@ NDN_LAYERINGS: dict[str, NdnLayering] = {
 }
 """Layerings that follow a feed as it grows, by name."""
 
-PLAIN_NDN = NdnLayering(
-    title("ndn"),
-    ObjectParameters,
-    objects.subscribe,
-    whole=True,
-)
+PLAIN_NDN = NdnLayering(title("ndn"), ObjectParameters, objects.subscribe, whole=True)

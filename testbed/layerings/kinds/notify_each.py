@@ -1,15 +1,12 @@
 """Nodes of a network whose consumers have routable prefixes: the layering `notify-each`."""
 
-from collections.abc import Mapping
 from functools import partial
-from random import Random
 
 from pydantic import Field
 
 from ssb_over_ndn.layerings import notify_each
 from ssb_over_ndn.naming import CONSUMERS, log_name, notify_prefix
-from ssb_over_ndn.serving.server import Announcer
-from testbed.layerings.kinds.ndn import FetchParameters
+from testbed.layerings.kinds.ndn import FetchParameters, announcers
 from testbed.layerings.nodes.ndn_node import NdnLayering, NdnNode
 from testbed.layerings.nodes.node import Context, Node
 from testbed.layerings.nodes.titles import title
@@ -59,11 +56,9 @@ class NotifyEachNode(NdnNode):
             self._route([notify_prefix(log_name(feed.key)) for feed in follows[self.name]], self._follower)
 
 
-def _notifier(feed: bytes, rng: Random, parameters: Mapping[str, int]) -> Announcer:
-    names = ("lifetime_ms", "renewal_ms")
-    return notify_each.EachNotifier(feed, rng=rng, **{name: parameters[name] for name in names})
-
-
 NOTIFY_EACH_LAYERING = NotifyEachLayering(
-    title("notify-each"), NotifyEachParameters, notify_each.subscribe, _notifier
+    title("notify-each"),
+    NotifyEachParameters,
+    notify_each.subscribe,
+    announcers(notify_each.EachNotifier, "lifetime_ms", "renewal_ms"),
 )

@@ -13,15 +13,14 @@ from testbed.verify.crash.views import ViewsDrill
 _DRILLS: dict[str, type[Drill]] = {"feeds": FeedsDrill, "tiny": TinyDrill, "views": ViewsDrill}
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--kills", type=click.IntRange(min=1), default=500, show_default=True, help="How many writers.")
-@click.option("--seed", type=int, default=1, show_default=True, help="Of the messages and the instants.")
+@click.command(context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
+@click.option("--kills", type=click.IntRange(min=1), default=500, help="How many writers.")
+@click.option("--seed", type=int, default=1, help="Of the messages and the instants.")
 @click.option(
     "--store",
     "kind",
     type=click.Choice([*_DRILLS]),
     default="feeds",
-    show_default=True,
     help="Of classic feeds, of tinySSB's, or classic ones with the views of a peer.",
 )
 def main(kills: int, seed: int, kind: str) -> None:

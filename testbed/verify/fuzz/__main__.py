@@ -16,6 +16,7 @@ from typing import NamedTuple
 import click
 from rich.console import Console
 
+from testbed.cli.usage import HELP
 from testbed.errors import UserError
 from testbed.verify.fuzz.bugs import BUGS, planted
 from testbed.verify.fuzz.corpus import SEEDS, read, unpack
@@ -88,22 +89,16 @@ def fuzz(
         )
 
 
-@click.command()
+@click.command(context_settings=HELP)
 @click.argument("targets", nargs=-1, type=click.Choice([*TARGETS, PAGES]))
 @click.option(
-    "--seconds",
-    type=click.IntRange(min=1),
-    default=60,
-    show_default=True,
-    envvar="FUZZ_SECONDS",
-    help="For each target.",
+    "--seconds", type=click.IntRange(min=1), default=60, envvar="FUZZ_SECONDS", help="For each target."
 )
 @click.option("--seed", type=click.IntRange(min=0), default=0, help="Of the mutations; 0 draws one.")
 @click.option(
     "--corpus",
     type=click.Path(path_type=Path),
     default=Path(".fuzz"),
-    show_default=True,
     help="Folder that keeps the inputs that reach new code.",
 )
 @click.option("--bug", type=click.Choice(list(BUGS)), help="Plant a bug first, to see it found.")

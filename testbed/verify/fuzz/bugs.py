@@ -121,7 +121,7 @@ BUGS = {
         "True",
     ),
     "a content that is no text": Bug(
-        "ssb", "ssb.detached", "opened", "(InvalidJson, UnicodeDecodeError)", "InvalidJson"
+        "ssb", "ssb.canonical", "parse_bytes", "except UnicodeDecodeError", "except InvalidJson"
     ),
     "a request to delete that is not obeyed": Bug(
         "ssb",

@@ -23,6 +23,7 @@ from captures.formats.pcapng import ENHANCED_PACKET, INTERFACE_DESCRIPTION, SECT
 from captures.layers.frames import udp_frame
 from forwarder.wire.name import from_uri
 from forwarder.wire.packet import make_data, make_interest
+from testbed.cli.usage import HELP
 from testbed.errors import UserError
 from testbed.verify.fuzz.pages import damaged
 
@@ -177,8 +178,8 @@ _DAMAGES: Final[tuple[Callable[[Random, list[bytearray]], None], ...]] = (
 )
 
 
-@click.command()
-@click.option("--count", default=_COUNT, show_default=True, help="Captures.")
+@click.command(context_settings=HELP)
+@click.option("--count", default=_COUNT, help="Captures.")
 @click.option(
     "--seed", type=int, default=None, help="Of the first capture; drawn from the clock if left out."
 )

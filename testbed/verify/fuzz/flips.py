@@ -32,6 +32,7 @@ from ssb.message import Message
 from ssb.store.feeds import StoreError, read_log
 from ssb.store.mend import check_chains
 from testbed.cli.main import MENDABLE, complaint, feednet
+from testbed.cli.usage import HELP
 
 _FEEDS, _LENGTH, _NOW = 6, 40, 1_600_000_000_000.0
 _TEXTS: Final = ("a short text", "länger, mit Umlauten, und 🚢", "x" * 900, "y" * 6_000)
@@ -261,9 +262,9 @@ def command(path: Path, *words: str) -> Outcome:
     return Outcome(printed.getvalue(), "")
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--flips", type=click.IntRange(min=1), default=200, show_default=True)
-@click.option("--seed", type=int, default=1, show_default=True, help="Of messages and flips.")
+@click.command(context_settings=HELP)
+@click.option("--flips", type=click.IntRange(min=1), default=200)
+@click.option("--seed", type=int, default=1, help="Of messages and flips.")
 def main(flips: int, seed: int) -> None:
     """Flip bytes of a store of SSB feeds, one at a time, and list what each command prints.
 

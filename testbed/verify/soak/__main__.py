@@ -8,6 +8,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from testbed.cli.usage import HELP
 from testbed.verify.kit.outcome import Violation
 from testbed.verify.soak import real, service
 from testbed.verify.soak.virtual import HOUR, Row, Soak
@@ -15,11 +16,11 @@ from testbed.verify.soak.virtual import HOUR, Row, Soak
 _console = Console(highlight=False, soft_wrap=True)
 
 
-@click.command()
-@click.option("--hours", type=click.FloatRange(min=0.05), default=24, show_default=True, help="Virtual time.")
+@click.command(context_settings=HELP)
+@click.option("--hours", type=click.FloatRange(min=0.05), default=24, help="Virtual time.")
 @click.option("--real-minutes", type=click.FloatRange(min=0.1), help="Real time against a daemon, instead.")
 @click.option("--service-minutes", type=click.FloatRange(min=0.05), help="The daemon as a service, instead.")
-@click.option("--seed", type=int, default=1, show_default=True, help="Of everything.")
+@click.option("--seed", type=int, default=1, help="Of everything.")
 def main(hours: float, real_minutes: float | None, service_minutes: float | None, seed: int) -> None:
     """Let traffic run for long, and check that nothing grows and nobody misses anything.
 
