@@ -27,6 +27,7 @@ pytestmark = pytest.mark.long
 SEED = 1
 
 
+@pytest.mark.compiled
 def test_an_hour() -> None:
     soak = Soak(SEED, 1, 6)
     soak.run()
@@ -54,6 +55,7 @@ def test_an_hour() -> None:
             assert f"{how} is answered" not in counts
 
 
+@pytest.mark.compiled
 def test_a_seed_is_a_soak() -> None:
     first, second = (Soak(SEED, 0.05, 2) for _ in range(2))
     for soak in (first, second):
