@@ -89,7 +89,7 @@ LEAKS: dict[str, tuple[Any, str, Any, float]] = {
     "dead nonces stay": (DeadNonces, "_rotate", nonces_kept, 0.05),
     "faces stay": (Host, "remove_face", face_kept, 0.3),
     "neighbours stay": (Neighbours, "forget", neighbours_kept, 0.3),
-    "the content store is not bounded": (ContentStore, "insert", never_evicted, 0.1),
+    "the content store is not bounded": (ContentStore, "insert", never_evicted, 0.05),
 }
 """What is replaced by what, and how many hours it takes to show."""
 
@@ -107,11 +107,11 @@ def test_who_is_not_answered_is_noticed() -> None:
 
     def lossy(self: DataPipeline, *arguments: Any) -> None:
         count["data"] += 1
-        if count["data"] < 500:
+        if count["data"] < 100:
             original(self, *arguments)
 
     with patch.object(DataPipeline, "receive", lossy), pytest.raises(Violation, match="still waits"):
-        Soak(SEED, 0.05, 2).run()
+        Soak(SEED, 0.01, 2).run()
 
 
 def test_wrong_content_is_noticed() -> None:
