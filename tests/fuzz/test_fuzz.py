@@ -51,8 +51,8 @@ HUNTED = {
     "management": "a route to no face",
     "ssb": "a message stored without its signature",
 }
-"""A bug of each target whose process of Atheris takes seconds to start: that it finds others, too, `make test-slow`
-shows. Those of `wire` start at once, and are all hunted."""
+"""A bug of each target whose process of Atheris takes seconds to start: that it finds others, too,
+`make test-slow` shows. Those of `wire` start at once, and are all hunted."""
 
 BY_MUTATIONS = [name for name, bug in BUGS.items() if bug.target != "wire" and name not in HUNTED.values()]
 BY_MUTATIONS = [name for name in BY_MUTATIONS if name not in LONG_HUNTS]
