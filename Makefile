@@ -21,7 +21,9 @@ BIN := $(VENV)/bin
 STAMPS := .make
 COMPILED := .compiled
 
-TESTS_OF_COMPILED := tests/forwarder tests/feedcache tests/lli tests/simulate tests/ssb_over_ndn
+# Folders whose tests all run compiled, too, and tests marked `compiled`.
+TESTS_OF_COMPILED := tests/forwarder tests/feedcache tests/lli tests/simulate tests/ssb_over_ndn \
+	tests/testbed/test_scenarios.py tests/testbed/test_soak.py::test_an_hour tests/testbed/test_soak.py::test_a_seed_is_a_soak
 
 # Else each of the hundreds of processes that tests start would compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
@@ -35,24 +37,25 @@ help:
 demo: $(STAMPS)/run
 	@$(BIN)/feednet run fanout $(if $(FEED),--feed $(FEED))
 
-# The first four run side by side, as Mininet's tests mostly wait; each prints when it has ended.
+# All four run side by side, as Mininet's tests mostly wait; each prints when it has ended. The compiled ones
+# begin when there is compiled code, beside the plain ones, which take longest: neither processor idles at the end.
 test: $(STAMPS)/dev
-	@$(MAKE) --no-print-directory -j 4 --output-sync=target lint test-mininet test-plain $(STAMPS)/compiled
-	@$(MAKE) --no-print-directory test-compiled
+	@$(MAKE) --no-print-directory -j 4 --output-sync=target lint test-mininet test-compiled test-plain
 
 test-plain: $(STAMPS)/dev
 	@FEEDNET_PLAIN=1 $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder \
-		-m "not mininet and not slow$$(command -v $${CC:-cc} >/dev/null && echo ' and not seeds')"
+		-m "not mininet and not slow$$(sh testbed/compile.sh $(BIN)/python && echo ' and not compiled')"
 
 test-mininet: $(STAMPS)/dev
-	@FEEDNET_PLAIN=1 $(BIN)/pytest -m 'mininet and not slow'
+	@FEEDNET_PLAIN=1 $(BIN)/pytest -m 'mininet and not slow' $$(grep -rli mininet tests --include='test_*.py' | sort)
 
 test-slow: $(STAMPS)/dev
 	@$(BIN)/pytest -m slow --timeout 3600
 
 test-compiled: $(STAMPS)/compiled
 	@if [ -d $(COMPILED) ]; then \
-		$(BIN)/pytest -n 2 --dist loadfile --compiled -o cache_dir=.pytest_cache/compiled $(TESTS_OF_COMPILED); \
+		$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder --compiled -m 'not mininet and not slow' \
+			-o cache_dir=.pytest_cache/compiled $(TESTS_OF_COMPILED); \
 	fi
 
 lint: $(STAMPS)/dev

@@ -1,20 +1,25 @@
 #!/bin/sh
 # Compile the modules that setup.py names into a directory of their own (base/compiled.py). Usage:
-# compile.sh PYTHON DIRECTORY
+# compile.sh PYTHON [DIRECTORY]; without a directory it only says, by its exit status, whether it could.
 #
 # By way of the wheel, as a user gets it, and of that wheel only what is compiled. Without a C compiler there is
 # one line and no directory, and that is no failure.
 set -eu
 
 python=$1
-directory=$2
+directory=${2:-}
 say() { printf 'feednet: %s\n' "$*" >&2; }
 
-rm -rf "$directory"
 missing=
 command -v "${CC:-cc}" >/dev/null || missing="gcc libc6-dev"
 include=$("$python" -c 'import sysconfig; print(sysconfig.get_path("include"))')
 [ -e "$include/Python.h" ] || missing="$missing python3-dev"
+if [ -z "$directory" ]; then
+    test -z "$missing"
+    exit
+fi
+
+rm -rf "$directory"
 if [ -n "$missing" ]; then
     say "plain Python only: no C compiler or no Python headers here (on Debian and Ubuntu: apt install $missing)"
     exit 0

@@ -1,6 +1,7 @@
 """The two builds: pure Python unless asked otherwise, and no trace of the other one in the source tree."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -66,6 +67,19 @@ def test_the_source_tree_holds_nothing_compiled() -> None:
     left = {path.relative_to(ROOT).as_posix() for path in found if path.suffix in (".c", ".so")}
     left |= {path.name for path in ROOT.iterdir() if path.suffix in (".c", ".so")}
     assert left == {"testbed/bench/echo.c"}
+
+
+def test_the_compiled_run_has_all_tests_that_run_there_only() -> None:
+    recipe = (ROOT / "Makefile").read_text(encoding="utf-8").replace("\\\n", " ")
+    (named,) = re.findall(r"^TESTS_OF_COMPILED := (.*)", recipe, re.MULTILINE)
+    marked = re.compile(r"^@pytest\.mark\.compiled$(?:.|\n)*?^def (\w+)", re.MULTILINE)
+    for path in (ROOT / "tests").rglob("test_*.py"):
+        text = path.read_text(encoding="utf-8")
+        place = path.relative_to(ROOT).as_posix()
+        tests = [f"{place}::{name}" for name in marked.findall(text)]
+        tests += [place] * bool(re.search(r"^pytestmark = .*mark\.compiled\b", text, re.MULTILINE))
+        for test in tests:
+            assert any(re.match(rf"{re.escape(each)}(/|::|$)", test) for each in named.split()), test
 
 
 @pytest.mark.parametrize("target", ["demo", "test", "test-slow", "docs", "bench", "fuzz", "soak", "pictures"])

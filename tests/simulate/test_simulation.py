@@ -43,13 +43,13 @@ def test_what_once_went_wrong_does_not(name: str) -> None:
     assert CLASSIC.play(SAVED[name]).violation is None
 
 
-@pytest.mark.seeds
+@pytest.mark.compiled
 @pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
 def test_what_must_hold_holds(first: int, coverage: Counter[str]) -> None:
     coverage.update(played(first))
 
 
-@pytest.mark.seeds
+@pytest.mark.compiled
 @pytest.mark.parametrize("chunk", range(FRESH // CHUNK))
 def test_what_must_hold_holds_on_seeds_that_nobody_has_tuned_to(chunk: int) -> None:
     played(first_fresh_seed() + chunk * CHUNK)
@@ -69,7 +69,7 @@ def played(first: int) -> Counter[str]:
     return found.coverage
 
 
-@pytest.mark.seeds
+@pytest.mark.compiled
 def test_everything_has_happened(coverage: Counter[str]) -> None:
     assert coverage["delivered"], "runs after the seeds"
     assert {what for what in HAPPENS if not coverage[what]} == set()

@@ -38,13 +38,13 @@ def played(first: int, count: int) -> Counter[str]:
     return found.coverage
 
 
-@pytest.mark.seeds
+@pytest.mark.compiled
 def test_what_must_hold_holds_and_everything_has_happened() -> None:
     coverage = played(0, SEEDS)
     assert {what for what in HAPPENS if not coverage[what]} == set()
 
 
-@pytest.mark.seeds
+@pytest.mark.compiled
 def test_what_must_hold_holds_on_seeds_that_nobody_has_tuned_to() -> None:
     played(first_fresh_seed(), FRESH)
 

@@ -18,6 +18,8 @@ from testbed.scenario.reader import load
 from testbed.scenario.sections import Change
 from testbed.scenario.timeline import Timeline, expected
 
+pytestmark = [pytest.mark.long, pytest.mark.compiled]
+
 PUSH = ("lli", "lli-go-back-n", "lli-selective")
 RUNGS = ("scan", "append-poll", "gossip", "gossip-skip", "flood", "ebt", "hub")
 WITH_SYNC_LOG = ("fanout-all", "many-feeds")

@@ -27,6 +27,7 @@ pytestmark = pytest.mark.long
 SEED = 1
 
 
+@pytest.mark.compiled
 def test_an_hour() -> None:
     soak = Soak(SEED, 1, 6)
     soak.run()
@@ -54,6 +55,7 @@ def test_an_hour() -> None:
             assert f"{how} is answered" not in counts
 
 
+@pytest.mark.compiled
 def test_a_seed_is_a_soak() -> None:
     first, second = (Soak(SEED, 0.05, 2) for _ in range(2))
     for soak in (first, second):
@@ -87,7 +89,7 @@ LEAKS: dict[str, tuple[Any, str, Any, float]] = {
     "dead nonces stay": (DeadNonces, "_rotate", nonces_kept, 0.05),
     "faces stay": (Host, "remove_face", face_kept, 0.3),
     "neighbours stay": (Neighbours, "forget", neighbours_kept, 0.3),
-    "the content store is not bounded": (ContentStore, "insert", never_evicted, 0.1),
+    "the content store is not bounded": (ContentStore, "insert", never_evicted, 0.05),
 }
 """What is replaced by what, and how many hours it takes to show."""
 
@@ -105,11 +107,11 @@ def test_who_is_not_answered_is_noticed() -> None:
 
     def lossy(self: DataPipeline, *arguments: Any) -> None:
         count["data"] += 1
-        if count["data"] < 500:
+        if count["data"] < 100:
             original(self, *arguments)
 
     with patch.object(DataPipeline, "receive", lossy), pytest.raises(Violation, match="still waits"):
-        Soak(SEED, 0.05, 2).run()
+        Soak(SEED, 0.01, 2).run()
 
 
 def test_wrong_content_is_noticed() -> None:
