@@ -9,8 +9,6 @@ import json
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
-from functools import cached_property
-from itertools import takewhile
 from typing import Any
 
 import pandas_model
@@ -105,7 +103,7 @@ class Truth:
 
     def _counted(self, node: str, now: int) -> Rows:
         lines = self._counters[node]
-        place = bisect_right(lines, now, key=lambda line: line["time"])
+        place = bisect_right([line["time"] for line in lines], now)
         if place == 0:
             return {}
         line = lines[place - 1]
@@ -151,49 +149,32 @@ class Truth:
         assert credit == sum(map(left, pit.feeds.values()))
         return found
 
-    @cached_property
-    def _arrivals(self) -> list[tuple[int, str, str, int]]:
-        """Items that a node has seen: time, node, feed and number, by time."""
+    def _clocks(self, now: int) -> Iterator[tuple[str, str, str, list[Any]]]:
         seen = [(x["time"], x["node"], x["feed"], x["seq"]) for x in self._ssb if x["kind"] == "data"]
         if self._model is not None:
             own = (x for x in self._model.packets if x["kind"] == "data" and x["feed"] is not None)
             seen += [(x["time"], self._model.owner[x["interface"]], x["feed"], x["seq"]) for x in own]
         noted = [x for x in self._events if x["event"] in ("published", "delivered")]
         seen += [(x["time"], x["node"], x["feed"], x["seq"]) for x in noted]
-        known = [row for row in seen if row[2] in self._labels and row[3] is not None]
-        return sorted(known, key=lambda row: row[0])
-
-    @cached_property
-    def _delivered(self) -> dict[tuple[str, str], list[int]]:
-        """Times at which an application was given items, by node and feed."""
-        found: dict[tuple[str, str], list[int]] = defaultdict(list)
-        for row in self._events:
-            if row["event"] == "delivered":
-                found[row["node"], row["feed"]].append(row["time"])
-        return found
-
-    def _clocks(self, now: int) -> Iterator[tuple[str, str, str, list[Any]]]:
         clocks: dict[tuple[str, str], list[int]] = defaultdict(list)
-        for _, node, feed, seq in takewhile(lambda row: row[0] <= now, self._arrivals):
-            clocks[node, feed].append(seq)
+        for time, node, feed, seq in sorted(seen, key=lambda row: row[0]):
+            if time <= now and feed in self._labels and seq is not None:
+                clocks[node, feed].append(seq)
         for (node, feed), seqs in clocks.items():
             missing = set(range(seqs[0], max(seqs))) - set(seqs)
-            delivered = sum(time <= now for time in self._delivered.get((node, feed), ()))
+            came = [x for x in noted if (x["node"], x["feed"], x["event"]) == (node, feed, "delivered")]
+            delivered = sum(x["time"] <= now for x in came)
             yield node, "feed", self._labels[feed], [max(seqs), len(missing), delivered]
 
     def _ends(self) -> dict[str, str]:
         return {x["src" if x["direction"] == "out" else "dst"]: x["node"] for x in self._connections}
 
-    @cached_property
-    def _notes(self) -> list[dict[str, Any]]:
-        return sorted(self._ssb, key=lambda row: (row["time"], row.get("note") or 0))
-
     def _sessions(self, now: int) -> Iterator[tuple[str, str, str, list[Any]]]:
         node_of, last = self._ends(), {}
-        for note in takewhile(lambda row: row["time"] <= now, self._notes):
+        for note in sorted(self._ssb, key=lambda row: (row["time"], row.get("note") or 0)):
             sender, peer = node_of.get(note["src"]), node_of.get(note["dst"])
             is_own = note["direction"] == "out" and note["node"] == sender and note.get("eager") is not None
-            if is_own and peer is not None:
+            if is_own and peer is not None and note["time"] <= now:
                 last[sender, peer] = [note["eager"], note["lazy"]]
         for (sender, peer), value in last.items():
             yield str(sender), "session", peer, value
@@ -208,15 +189,12 @@ class Truth:
                 key = f"{peer}, ports {row['src_port']} to {row['dst_port']}"
                 yield row["node"], "connection", key, [row["node"] if own == "src" else peer]
 
-    @cached_property
-    def _commands(self) -> list[dict[str, Any]]:
-        own = (x for x in self._packets if x["kind"] == "control" and x["direction"] == "out")
-        return sorted(own, key=lambda row: row["time"])
-
     def _contracts(self, now: int) -> Iterator[tuple[str, str, str, list[Any]]]:
         writers: dict[str, str] = {}
-        for row in takewhile(lambda row: row["time"] <= now, self._commands):
-            writers.setdefault(row["name"], row["node"])
+        own = (x for x in self._packets if x["kind"] == "control" and x["direction"] == "out")
+        for row in sorted(own, key=lambda row: row["time"]):
+            if row["time"] <= now:
+                writers.setdefault(row["name"], row["node"])
         words = {name: words for words, every in COMMANDS.items() for name in every}
         said = ((node, words.get(name.rpartition("/")[2])) for name, node in writers.items())
         written = Counter((node, command) for node, command in said if command is not None)
