@@ -1,1 +1,0 @@
-"""Suites of hashes and signatures beside those of classic messages, and logs that they save."""
