@@ -226,10 +226,10 @@ _ROWS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("split_share", "Interests that were aggregated and forwarded nevertheless", "%", "lower"),
     ),
     "Privacy": (
-        ("witnesses", "Nodes that learn of subscriptions of others to others", "nodes", "lower"),
+        ("witnesses", "Third nodes that learn who reads whom", "nodes", "lower"),
         (
             "witnessed_most",
-            "Such subscriptions that one node learns of, most",
+            "Most subscriptions that one third node learns of",
             "subscriptions",
             "lower",
             "subscriptions known to a third node",

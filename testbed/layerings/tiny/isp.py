@@ -136,8 +136,7 @@ class ProviderNode(BaseTinyNode):
         """Return also standing contracts, subscriptions, and faults of clients."""
         contracts = self._provider.contracts.values()
         for route in self._provider.routes.values():
-            if route.is_open:
-                self._witness.meets(feed_ref(route.source), feed_ref(route.target))
+            self._witness.meets(feed_ref(route.source), feed_ref(route.target))
         return super().counters() | {
             "contracts": sum(contract.facts.state == OPEN for contract in contracts),
             "subscriptions": sum(route.is_open for route in self._provider.routes.values()),
