@@ -2,10 +2,11 @@
 
 import json
 import stat
+from base64 import b64decode
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from ssb import key_file, private
@@ -96,7 +97,9 @@ def test_a_message_that_was_changed_is_read_by_nobody(at: int, shift: int) -> No
     letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
     at %= len(boxed) - len(".box") - 2
     letter = letters[(letters.index(boxed[at]) + shift) % 64]
-    assert private.unbox(boxed[:at] + letter + boxed[at + 1 :], PEOPLE[0]) is None
+    changed = boxed[:at] + letter + boxed[at + 1 :]
+    assume(b64decode(changed.removesuffix(".box")) != b64decode(boxed.removesuffix(".box")))  # spare bits
+    assert private.unbox(changed, PEOPLE[0]) is None
 
 
 @pytest.mark.parametrize("content", [{"type": "post"}, "x", ".box", "AAAA.box", "AAAA.box2", None, "é.box"])

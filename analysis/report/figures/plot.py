@@ -68,6 +68,7 @@ _OWN_PLACES = (
     "broker",
     "room",
     "holes",
+    "lan",
 )
 """Layerings with a fixed index, and so one colour and dash on every page.
 
