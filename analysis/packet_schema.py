@@ -79,7 +79,8 @@ COLUMNS = (
     Column("is_persistent", "whether it is a persistent Interest", "bool"),
     Column(
         "evidence",
-        "Evidence of a FeedState, Known of an LLI: a byte of hops, the number, perhaps a signature",
+        "Evidence of a FeedState, Known of an LLI: a byte of hops (0x80 more if the number is signed), the"
+        " number, perhaps a signature",
         "binary",
     ),
     Column("feed", "name of the feed, if the name is a feed item's, or a FeedState says it"),

@@ -13,12 +13,12 @@ from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
+from patience import PATIENCE_S
+
 from topologies.mininet import sandbox
 
 ROOT = Path(__file__).parents[1]
 FEEDNET = Path(sysconfig.get_path("scripts"), "feednet")
-PATIENCE_S = 300.0
-"""How long something that must come is waited for: a busy machine is slow."""
 
 
 def free_port() -> int:

@@ -18,6 +18,7 @@ from base.timers import Timers
 from base.units import MS, NEVER
 from forwarder.lli.entry import FeedEntry
 from forwarder.lli.estimates import Rtt
+from forwarder.lli.ranges import Range
 from forwarder.lli.upstream import MAX_TRIES
 from forwarder.tables.face import Face
 from forwarder.wire.evidence import Evidence
@@ -112,8 +113,7 @@ class Neighbour:
 
     def state(self, reference: bytes) -> Standing:
         """Return the standing of its own grant of one feed."""
-        entry = self.granted.get(reference)
-        granted = None if entry is None else entry.ranges.get(self.face)
+        entry, granted = self.granted.get(reference), self._range(reference)
         if entry is None or granted is None:
             return Standing(reference)
         # What lies before where the feed begins here, it has skipped.
@@ -123,20 +123,21 @@ class Neighbour:
         told = granted.told
         return Standing(reference, first, granted.limit, None if told is None else told.bare)
 
-    def proven_state(self, reference: bytes, known: Evidence | None) -> Standing:
-        """Return the same with the proof, unless a node with this evidence has it."""
-        state = self.state(reference)
-        entry = self.granted.get(reference)
-        granted = None if entry is None else entry.ranges.get(self.face)
+    def proven(self, state: Standing, known: Evidence | None) -> Standing:
+        """Return a state() with the proof, unless a node with this evidence has it."""
+        granted = self._range(state.reference)
         if granted is None or granted.told is None or state.next is None:
             return state
         return state._replace(evidence=granted.told.shown_to(known))
 
     def news(self, reference: bytes) -> Standing:
         """Return the standing of its own grant of one feed for a neighbour that has sent its Known."""
+        granted = self._range(reference)
+        return self.proven(self.state(reference), None if granted is None else granted.known)
+
+    def _range(self, reference: bytes) -> Range | None:
         entry = self.granted.get(reference)
-        granted = None if entry is None else entry.ranges.get(self.face)
-        return self.proven_state(reference, None if granted is None else granted.known)
+        return None if entry is None else entry.ranges.get(self.face)
 
     def grants(self) -> list[Standing]:
         """Return all that it has granted, as it stands here."""
@@ -398,7 +399,7 @@ class Neighbours:
                 if entry is not None:
                     news.dropped.append(entry)
             elif mine != have:
-                states.append(neighbour.proven_state(have.reference, have.evidence))
+                states.append(neighbour.proven(mine, have.evidence))
         return states
 
     def _replied(self, neighbour: Neighbour, now: int, *, is_renewed: bool) -> list[FeedEntry]:

@@ -20,6 +20,7 @@ from rich.console import Console
 from forwarder.forwarder import Forwarder
 from testbed.bench.figures import Line, Row, table
 from testbed.bench.load import BenchError
+from testbed.cli import interrupts
 from testbed.cli.usage import HELP
 
 _PIPED_WIDTH = 150
@@ -43,7 +44,7 @@ def run(bench: click.Command, module: str) -> None:
         sys.exit(1)
     except (KeyboardInterrupt, click.Abort):
         click.echo("feednet: interrupted", err=True)
-        sys.exit(130)
+        interrupts.leave()
 
 
 def report(title: str, rows: Sequence[Row | Line], as_json: bool, caption: str = "", **facts: Any) -> None:
