@@ -125,7 +125,7 @@ function nodePanel(layering, node, time) {
         return element("tr", { class: fresh(row) ? (row.value === null ? "gone" : "fresh") : null },
           ...cells.map((text, place) => (place ? element("td", {}, text) : element("th", { scope: "row" }, text))));
       })));
-    const isLong = own.length > 8 && ["counter", "route", "connection"].includes(name);
+    const isLong = own.length > 8 && ["counter", "route", "connection", "side"].includes(name);
     const box = element("div", { class: "scroll" }, table);
     parts.push(isLong ? element("details", { "data-table": name }, element("summary", {}, `${title} (${own.length})`), box)
       : element("div", {}, element("h3", {}, title), box));

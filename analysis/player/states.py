@@ -5,17 +5,18 @@ analysis.live.following.Progress, the modes of EBT are analysis.metrics.run.ebt;
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from heapq import merge
 from operator import itemgetter
 from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow.compute as pc
 
+from analysis.columns.values import MODES
 from analysis.decode.protocols.protocol import ITEM, NDN
 from analysis.decode.protocols.tiny import CONTROL
 from analysis.live.following import Progress
-from analysis.metrics.run.ebt import modes
+from analysis.metrics.run.ebt import modes, turns
 from analysis.packet_schema import FOREVER, MESSAGES, NOTICES
 from analysis.pit import contents
 from analysis.pit.entry import Message
@@ -36,6 +37,7 @@ TABLES = {
     ),
     "feed": ("Feeds: clock and cache", ("feed", "newest item here", "missing before it", "delivered")),
     "session": ("EBT sessions", ("with", "feeds eager", "feeds lazy")),
+    "side": ("EBT feed by feed", ("feed", "eager with", "lazy with")),
     "connection": ("TCP connections", ("with", "opened by")),
     "contract": ("tinyISP, commands written so far", ("command", "number")),
     "route": ("Routes at the start", ("feed", "towards")),
@@ -166,16 +168,38 @@ def _sessions(given: Inputs, connections: list[dict[str, Any]]) -> Iterator[Chan
     """Yield EBT's modes, from the notes that each node sent to each peer."""
     node_of = {row["src" if row["direction"] == "out" else "dst"]: row["node"] for row in connections}
     notes = [
-        row | {"peer": node_of.get(row["dst"]), "layering": given.case.layering}
+        row | {"peer": node_of[row["dst"]], "layering": given.case.layering}
         for row in given.stream_messages
         if row.get("eager") is not None
         and row["direction"] == "out"
         and node_of.get(row["src"]) == row["node"]
+        and row["dst"] in node_of
     ]
     known = [row | {"layering": given.case.layering} for row in connections]
-    for (_, node, peer), steps in modes([row for row in notes if row["peer"]], known).items():
+    for (_, node, peer), steps in modes(notes, known).items():
         for time, numbers in steps.items():
             yield Change(time, node, "session", peer, numbers)
+    yield from _sides(given, turns(notes, known))
+
+
+def _sides(
+    given: Inputs, steps: Iterable[tuple[int, tuple[str, str, str], dict[str, str]]]
+) -> Iterator[Change]:
+    """Yield the peers with which a node has each feed eager, and those with which lazy."""
+    numbers = {name: place for place, name in enumerate(given.feeds)}
+    held: defaultdict[tuple[str, str], dict[str, str]] = defaultdict(dict)
+    peers: defaultdict[tuple[str, str], dict[str, str]] = defaultdict(dict)
+    for time, (_, node, peer), now in steps:
+        before = held[node, peer]
+        held[node, peer] = now
+        for feed in [feed for feed in {**before, **now} if before.get(feed) != now.get(feed)]:
+            own = peers[node, feed]
+            own.pop(peer, None)
+            if feed in now:
+                own[peer] = now[feed]
+            value = tuple(", ".join(x for x in given.nodes if own.get(x) == mode) or "–" for mode in MODES)
+            place = numbers.get(feed, -1)
+            yield Change(time, node, "side", given.labels.get(feed, feed), value if own else None, place)
 
 
 def _connections(given: Inputs, rows: list[dict[str, Any]]) -> Iterator[Change]:

@@ -171,13 +171,24 @@ class Truth:
 
     def _sessions(self, now: int) -> Iterator[tuple[str, str, str, list[Any]]]:
         node_of, last = self._ends(), {}
+        held: dict[tuple[Any, ...], dict[str, str]] = defaultdict(dict)
         for note in sorted(self._ssb, key=lambda row: (row["time"], row.get("note") or 0)):
             sender, peer = node_of.get(note["src"]), node_of.get(note["dst"])
             is_own = note["direction"] == "out" and note["node"] == sender and note.get("eager") is not None
             if is_own and peer is not None and note["time"] <= now:
-                last[sender, peer] = [note["eager"], note["lazy"]]
-        for (sender, peer), value in last.items():
+                own = held[note["src"], note["src_port"], note["dst"], note["dst_port"]]
+                own |= {word[1:]: word[0] for word in (note["turned"] or "").split()}
+                last[sender, peer] = [note["eager"], note["lazy"]], own
+        signs: dict[tuple[str, str], dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+        for (sender, peer), (value, own) in last.items():
             yield str(sender), "session", peer, value
+            assert value == [sum(sign == mode for sign in own.values()) for mode in "+-"]
+            if any(node == sender and key.startswith(f"{peer}, ") for node, _, key, _ in self._open(now)):
+                for feed, sign in own.items():
+                    signs[str(sender), self._labels.get(feed, feed)][sign].add(peer)
+        for (sender, label), peers in signs.items():
+            if peers["+"] or peers["-"]:
+                yield sender, "side", label, [sorted(peers[mode]) or ["–"] for mode in "+-"]
 
     def _open(self, now: int) -> Iterator[tuple[str, str, str, list[Any]]]:
         node_of = self._ends()
@@ -241,8 +252,8 @@ def compared(truth: Truth, moments: list[tuple[int, dict[str, list[Any]]]]) -> t
                     senders = truth.senders(node, key)
                     if senders is not None and value[0] not in senders:
                         wrong.append(f"{time} {node} route {key}: {value}, {senders}")
-                elif table == "interest":
-                    own[table, key] = [*(sorted(names.split(", ")) for names in value[:2]), value[2]]
+                elif table in ("interest", "side"):
+                    own[table, key] = [*(sorted(names.split(", ")) for names in value[:2]), *value[2:]]
                 else:
                     own[table, key] = value
             for place in own.keys() | right.keys():

@@ -111,7 +111,7 @@ def random_instants(run, count=INSTANTS):
 TABLES = {
     "fanout": {"total", "interest", "downstream", "upstream", "feed", "route", "counter"},
     "rough": {"total", "interest", "downstream", "upstream", "feed", "route", "counter", "link"},
-    "cut-tree": {"session", "connection", "feed", "counter", "link"},
+    "cut-tree": {"session", "side", "connection", "feed", "counter", "link"},
     "two-isps": {"contract", "connection", "feed", "counter"},
 }
 """Tables that a run shows something in."""
@@ -174,6 +174,7 @@ def test_a_state_that_is_wrong_is_found(browser, runs):
         "route",
         "counter",
         "session",
+        "side",
         "connection",
     }
 

@@ -19,6 +19,7 @@ from analysis.decode.messages import RETRANSMITTED
 from analysis.decode.protocols.protocol import ENCRYPTED, ITEM, PAYLOAD, UNREAD, Ends
 from analysis.decode.protocols.ssb import DECLARATION
 from captures.layers.streams import SYN
+from forwarder.wire.name import to_uri
 from ssb.generate import generate_feed
 from ssb.keys import Identity
 from ssb.peer.options import PORT
@@ -36,6 +37,7 @@ from ssb.transport.handshake import (
 )
 from ssb.transport.muxrpc import GOODBYE, HEADER_BYTES, BodyType, Packet, encode
 from ssb.transport.secure_stream import PlainStream, SecureStream
+from ssb_over_ndn.naming import log_name
 
 ENDS = Ends("10.0.0.1", 40000, "10.0.0.2", PORT)
 ANN, BEN = (Identity.from_seed(bytes([number]) * 32) for number in (1, 2))
@@ -248,6 +250,14 @@ def test_notes_count_the_feeds_that_their_sender_has_eager_and_lazy():
         [2, 1, 2, 1],
         [3, 1, 2, 0],
         [1, 2, 1, 1],
+    ]
+    names = {to_uri(log_name(key)): key for key in KEYS}
+    turned = [[(each[0], names[each[1:]]) for each in (note["turned"] or "").split()] for note in notes]
+    assert turned == [
+        [("+", one), ("+", two)],
+        [("-", one), ("-", three)],
+        [(".", two)],
+        [("+", one)],
     ]
     answer = encode(Packet(-1, json.dumps({one: 1}).encode(), is_stream=True))
     (note,) = read(framer, False, [PlainStream(BEN.public_key).take_output() + answer])[-1:]

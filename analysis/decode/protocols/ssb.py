@@ -46,6 +46,7 @@ _REQUEST, _NOTE, _WANTS, _BLOB, _ANSWER, _END = "request", "note", "wants", "blo
 _PACKETS, _AGREEMENT = "packets", "agreement"
 _TYPES = {PACKETS: _PACKETS, CONTRACT: _AGREEMENT, NAME_SPACE: _AGREEMENT}
 _LABELS = {True: CLIENT_SECRET, False: SERVER_SECRET}
+_TURNS = {True: "+", False: "-", None: "."}
 _LAYERS = {
     _REQUEST: "call",
     _NOTE: "note",
@@ -230,24 +231,34 @@ class _Framer:
             return Message(_NOTE, (), fields=fields, said=said)
         return Message(_WANTS if name == CREATE_WANTS else _ANSWER, (), fields=fields)
 
-    def _modes_after(self, from_opener: bool, clock: dict[str, Any]) -> dict[str, int]:
-        """Return the number of these notes, how many feeds their sender then has eager and lazy, and how
-        many of them the notes switched.
+    def _modes_after(self, from_opener: bool, clock: dict[str, Any]) -> dict[str, Any]:
+        """Return the number of these notes, how many feeds their sender then has eager and lazy, how many of
+        them the notes switched, and the feeds whose mode they changed.
         """
         modes, switched = self._modes[from_opener], 0
         self._notes[from_opener] += 1
+        turned = []
         for author, number in clock.items():
             try:
                 note = Note.read(number)
             except ProtocolError:
                 continue
-            before = modes.pop(author, note.receives)
-            if note.sequence is not None:
-                modes[author] = note.receives
-                switched += before != note.receives
+            before = modes.pop(author, None)
+            after = None if note.sequence is None else note.receives
+            if after is not None:
+                modes[author] = after
+                switched += before == (not after)
+            feed = _feed(author)
+            if before != after and feed is not None:
+                turned.append(_TURNS[after] + feed)
         eager = sum(modes.values())
-        number_of_notes = self._notes[from_opener]
-        return {"note": number_of_notes, "eager": eager, "lazy": len(modes) - eager, "switched": switched}
+        return {
+            "note": self._notes[from_opener],
+            "eager": eager,
+            "lazy": len(modes) - eager,
+            "switched": switched,
+            "turned": " ".join(turned) or None,
+        }
 
 
 def _entry_parts(value: dict[str, Any], size: int) -> tuple[tuple[str, int], ...]:
@@ -369,6 +380,11 @@ DECLARATION = Declaration(
         Column("eager", "of EBT’s notes: feeds of which their sender then wants the messages here", "int64"),
         Column("lazy", "of EBT’s notes: feeds of which their sender then exchanges notes only", "int64"),
         Column("switched", "of EBT’s notes: feeds that they turn from eager to lazy, or back", "int64"),
+        Column(
+            "turned",
+            "of EBT’s notes: the feeds whose mode they change, each name after what the feed is then: `+`"
+            " (eager), `-` (lazy) or `.` (not wanted)",
+        ),
     ),
     framer=_Framer,
     dissector="muxrpc",
