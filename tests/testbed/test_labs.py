@@ -237,6 +237,20 @@ def test_a_strategy_that_a_student_has_changed_stays(tmp_path: Path, monkeypatch
     assert (tmp_path / "mine.py").read_text() == "changed"
 
 
+def test_the_strategy_in_the_answer_brings_every_item(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    chosen = lab("strategy")
+    exec(compile(chosen.cells[0], "cell", "exec"), {})
+    fold = "\n".join(part.text for part in chosen.parts).partition("<details>")[2]
+    methods = "\n".join(line for line in fold.splitlines() if line.startswith("    ") or not line)
+    given = (tmp_path / "mine.py").read_text()
+    (tmp_path / "mine.py").write_text(given.partition("    def ")[0] + methods)
+    asyncio.run(execute(chosen.cells))
+    assert chosen.expected(Folder(tmp_path))["mine"] == 60
+
+
 def test_an_unknown_lab_is_told_the_known_ones() -> None:
     done = CliRunner().invoke(feednet, ["lab", "lots"])
     assert isinstance(done.exception, UserError)
