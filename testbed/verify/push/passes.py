@@ -102,7 +102,8 @@ def _without(story: Story, node: Node) -> Iterator[Story]:
     links = tuple(link for link in story.links if node.name not in (link.a, link.b))
     # An Interest's selectors are letters, too.
     steps = tuple(s for s in story.steps if node.name not in (s.what[:1] if s.do == "ask" else s.what))
-    smaller = replace(story, nodes=nodes, links=links, steps=steps)
+    dead = tuple(pair for pair in story.dead if node.name not in pair)
+    smaller = replace(story, nodes=nodes, links=links, steps=steps, dead=dead)
     yield smaller
     around = [link for link in story.links if node.name in (link.a, link.b)]
     if len(around) != 2:

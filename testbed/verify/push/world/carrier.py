@@ -111,7 +111,7 @@ class Carrier:
             else:
                 self._grants.sent(wire.a, wire.b, frame, self._time.now)
         except Violation as violation:
-            self._log.note(wire.a, wire.b, f"{text} ({violation.invariant})")
+            self._log.note(wire.a, wire.b, f"{text} (violates {violation.invariant})")
             raise
 
     def _watch(self, wire: Wire, frame: Frame) -> None:
