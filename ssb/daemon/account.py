@@ -2,6 +2,7 @@
 
     secret          the identity (ssb.key_file)
     secret.mark     the end of its feed (ssb.store.own_feed)
+    secret.ed448    the key of a second suite, if the user has one (ssb.suites)
     feeds.sqlite    messages (ssb.store.sqlite)
     views           state computed from them (ssb.daemon.views)
     backlinks       the index of links between them (ssb.daemon.backlinks)
@@ -52,10 +53,12 @@ from ssb.store.feeds import Stored, StoreError, read_log
 from ssb.store.mark import Mark
 from ssb.store.own_feed import OwnFeed
 from ssb.store.sqlite import SqliteFeeds
+from ssb.suites.own_key import OwnKey
 from ssb.transport.address import InvalidAddress, PeerAddress, parse_address
 
 SECRET: Final = "secret"
 MARK: Final = "secret.mark"
+SUITE_SECRET: Final = "secret.ed448"
 STORE: Final = "feeds.sqlite"
 IMPORTED: Final = "it was imported"
 DELETED: Final = "deleted"
@@ -90,6 +93,7 @@ class Account:
 
     Attributes:
         own: the feed of the identity.
+        own_key: its key of a second suite.
     """
 
     def __init__(
@@ -110,11 +114,12 @@ class Account:
                 (self.path / name).mkdir(exist_ok=True, mode=0o700)
         except OSError as error:
             raise StoreError(f"{self.path}: {error.strerror}") from None
-        for name in (SECRET, MARK, FILE, BACKLINKS, "blobs", "ebt", *_LISTS):
+        for name in (SECRET, MARK, SUITE_SECRET, FILE, BACKLINKS, "blobs", "ebt", *_LISTS):
             keep_private(self.path / name)
         self.feeds = SqliteFeeds(self.path / STORE, hmac_key)
         try:
             self.identity, self.own = self._open_own(identity)
+            self.own_key = OwnKey(self.path / SUITE_SECRET, self.feeds, self.identity.ref)
         except BaseException:
             self.feeds.close()
             raise
@@ -232,11 +237,13 @@ class Account:
     ) -> Message:
         """Write a message, a private one if there are recipients; raise InvalidMessage and StoreError.
 
-        UnsureFeed, a StoreError, is raised as long as later messages may be elsewhere.
+        UnsureFeed, a StoreError, is raised as long as later messages may be elsewhere. A second key
+        countersigns the message.
         """
         body = content
         if recipients and not isinstance(content, str):
             body = private.box(content, [*recipients, self.identity.ref])
+        body = self.own_key.countersigned(body, now_ms)
         message = self.own.publish(body, now_ms)
         self.update_views(message)
         if "contents" in self.__dict__:

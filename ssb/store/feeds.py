@@ -188,3 +188,10 @@ def read_log(store: FeedStore, after: int, types: Collection[str | None] | None 
     while page := store.log(after, _PAGE, types):
         yield from page
         after = page[-1].position
+
+
+def read_feed(store: FeedStore, feed: str, after: int = 0) -> Iterator[Stored]:
+    """Yield the messages of a feed after a number, a page at a time, but none behind a damaged one."""
+    while page := store.after(feed, after, _PAGE):
+        yield from page
+        after = page[-1].sequence

@@ -1,12 +1,16 @@
-"""`feednet ssb check`: integrity of a peer's store."""
+"""`feednet ssb check`: integrity of a peer's store; `suite`, `notarise` and `vouched`: that of logs when the
+classic hash or signature breaks.
+"""
 
+from collections.abc import Sequence
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 
 import click
 
-from testbed.cli.nodes.ssb import Settings
-from testbed.cli.nodes.ssb_lines import numbers_text
+from testbed.cli.nodes.ssb import Settings, commands_of
+from testbed.cli.nodes.ssb_lines import numbers_text, reference_of, when
 from testbed.errors import UserError
 
 
@@ -47,6 +51,70 @@ def check(settings: Settings) -> None:
         found = [_counted(damaged, "message")] if damaged else []
         found += [_counted(blobs, "blob")] if blobs else []
         raise UserError(f"damaged: {' and '.join(found)}; run the peer, so that others send them again")
+
+
+@click.command()
+@click.pass_obj
+def suite(settings: Settings) -> None:
+    """Make a key of a second suite (Ed448 and BLAKE2b), which countersigns all further messages.
+
+    Prints the key; the log declares it. Others who know the key can tell your messages from forged ones even
+    when Ed25519 or SHA-256 is broken. The key is in the file `secret.ed448`: keep a copy of it.
+    """
+    with commands_of(settings, begins=True) as commands:
+        click.echo(commands.answer(["suites", "begin"], [])["key"])
+
+
+@click.command()
+@click.argument("feeds", nargs=-1, required=True, metavar="FEED...")
+@click.pass_obj
+def notarise(settings: Settings, feeds: Sequence[str]) -> None:
+    """Publish, with today's date, the hash of all messages of each FEED that are here.
+
+    Whoever trusts your key of the second suite (`suite`) can take these messages as genuine after a break.
+    """
+    with commands_of(settings) as commands:
+        for feed in [reference_of(text) for text in feeds]:
+            answer = commands.answer(["suites", "notarise"], [feed])
+            click.echo(f"{answer['key']}  messages 1 to {answer['sequence']} of {feed}")
+
+
+@click.command()
+@click.argument("feed")
+@click.option(
+    "--broken",
+    type=click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S"]),
+    required=True,
+    help="When the classic hash or signature broke, UTC: what was notarised later proves nothing.",
+)
+@click.option("--notary", "notaries", multiple=True, metavar="KEY", help="A notary's key (repeatable).")
+@click.option("--key", metavar="KEY", help="The author's own key of the second suite, if you are sure of it.")
+@click.pass_obj
+def vouched(
+    settings: Settings, feed: str, broken: datetime, notaries: Sequence[str], key: str | None
+) -> None:
+    """Say which messages of FEED are genuine, though anybody could have signed them since the break.
+
+    These are the messages that a notary's log has the hash of, from before the break, and those that the
+    author has countersigned. Exit status 1 if others are here.
+    """
+    if not notaries and key is None:
+        raise click.UsageError("give --notary KEY, or the author's --key KEY: nothing else proves anything")
+    feed = reference_of(feed)
+    options = {"id": feed, "broken": broken.replace(tzinfo=UTC).timestamp() * 1000, "notaries": [*notaries]}
+    with commands_of(settings) as commands:
+        found = commands.answer(["suites", "vouched"], [options if key is None else {**options, "key": key}])
+    last, total, by, disputed = (found[name] for name in ("vouched", "messages", "notarised", "disputed"))
+    if last:
+        said = "countersigned by the author" if by is None else f"notarised on {when(by['date'])}"
+        click.echo(f"vouched for  messages 1 to {last} of {total}: {said}")
+    if disputed is not None:
+        first = f"messages 1 to {disputed['sequence']} are not those notarised on {when(disputed['date'])}"
+        click.echo(f"disputed     {first}")
+    if found["key"] is not None:
+        click.echo(f"goes on as   {found['successor']}, with the key {found['key']}")
+    if last < total:
+        raise UserError(f"messages {last + 1} to {total} of {feed} may be forged: nothing vouches for them")
 
 
 def _counted(number: int, noun: str) -> str:

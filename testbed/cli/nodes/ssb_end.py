@@ -28,8 +28,9 @@ def end(settings: Settings, successor: Path | None, for_good: bool) -> None:
     """Write the last message of this feed. Nothing can be published after it, ever.
 
     A successor's key signs the message, too: peers that replicate this feed replicate the successor from
-    then on. The successor's feed repeats whom this feed follows and blocks, and the names that it has given,
-    and this feed adds it to its private groups.
+    then on. If the successor has a key of a second suite (`suite`), that key signs as well. The successor's
+    feed repeats whom this feed follows and blocks, and the names that it has given, and this feed adds it to
+    its private groups.
     Prints the message's id, and the successor. Keep this peer running until others have the message.
     """
     exclude("successor", "for_good")
@@ -41,7 +42,7 @@ def end(settings: Settings, successor: Path | None, for_good: bool) -> None:
         feed = _open_feed(commands)
         options = {"id": feed, "type": DETACHED, "contents": True}
         states = {entry.get("state") for entry in commands.stream(["createLogStream"], [options])}
-        heir = None
+        heir, suite = None, {}
         if successor is not None:
             heir = _continue(successor.expanduser(), feed, _statements(commands, feed))
             # Stock peers do not know this type: they find the successor as a feed that this one follows.
@@ -49,7 +50,8 @@ def end(settings: Settings, successor: Path | None, for_good: bool) -> None:
             for group in commands.answer(["groups", "list"], []):
                 if group["isMember"]:
                     commands.answer(["groups", "add"], [group["id"], [heir.ref], ""])
-        click.echo(commands.answer(["publish"], [end_content(feed, heir)])["key"])
+            suite = _suite_of(successor.expanduser(), feed, heir.ref)
+        click.echo(commands.answer(["publish"], [end_content(feed, heir) | suite])["key"])
     if heir is not None:
         click.echo(heir.ref)
     if states - {None, "dropped"}:
@@ -94,6 +96,16 @@ def _continue(directory: Path, feed: str, statements: dict[tuple[str, str], dict
             if subject not in known:
                 commands.answer(["publish"], [content])
     return key_file.read(directory / "secret")
+
+
+def _suite_of(directory: Path, feed: str, heir: str) -> dict[str, Any]:
+    """Return what the end says of the successor's second suite: nothing if its account has none."""
+    from ssb.daemon.account import SUITE_SECRET
+    from ssb.suites.countersignature import succession
+    from ssb.suites.own_key import read_key
+
+    key = read_key(directory / SUITE_SECRET)
+    return {} if key is None else succession(feed, heir, key)
 
 
 def _open_feed(commands: Any) -> str:

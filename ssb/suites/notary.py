@@ -1,0 +1,139 @@
+"""Notaries: logs that say which messages other logs had on a date.
+
+After a break of the classic hash or signature, anybody can write messages that seem to be old. It is an open
+problem how old messages can be saved then (Tarr et al., "Secure Scuttlebutt", ACM ICN 2019, section 6.2). A
+notary publishes, in countersigned messages (`ssb.suites.countersignature`), the log hash of a log up to
+message n:
+
+    {"type": "notarised", "feed": "@...=.ed25519", "sequence": n, "log": "<base64>.blake2b"}
+
+The message's time is the date. A reader who knows the date of the break, and a notary's key, takes the
+messages that were notarised before that date and still have the same log hash, and no others. NDN DeLorean
+(Yu et al., ACM ICN 2017) has such a log of hashes as a service of its own. A date counts as no earlier than
+those before it in the notary's log.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+from ssb.keys import InvalidRef, is_feed
+from ssb.message import Message
+from ssb.suites.countersignature import EMPTY, Reader, declared_by, log_hash
+from ssb.suites.suite import PublicKey, Suite, hash_text, parse_hash
+
+NOTARISED: Final = "notarised"
+
+
+class Statement(NamedTuple):
+    """A notary's statement about a log.
+
+    Attributes:
+        feed: the log's.
+        sequence: number of the last message that it covers.
+        suite: of the hash.
+        log: the log hash up to there, 32 bytes.
+        date: ms since 1970.
+    """
+
+    feed: str
+    sequence: int
+    suite: Suite
+    log: bytes
+    date: float
+
+
+class Verdict(NamedTuple):
+    """How far a log is vouched for.
+
+    Attributes:
+        vouched: number of the last message that is; 0 for none.
+        by: the statement that says so; None if no statement does, or the author's countersignature says more.
+        disputed: the statement about the fewest messages that this log contradicts; None for none.
+        total: number of messages.
+    """
+
+    vouched: int
+    by: Statement | None
+    disputed: Statement | None
+    total: int
+
+
+def notarise(feed: str, suite: Suite, texts: Iterable[bytes]) -> dict[str, Any]:
+    """Return the content of a statement about all messages of a log, by their canonical texts in UTF-8.
+
+    Raises ValueError for an empty log.
+    """
+    log, number = EMPTY, 0
+    for text in texts:
+        log, number = log_hash(suite, log, text), number + 1
+    if not number:
+        raise ValueError(f"{feed}: there is no message to notarise")
+    return {"type": NOTARISED, "feed": feed, "sequence": number, "log": hash_text(suite, log)}
+
+
+def statements(log: Iterable[Message], key: PublicKey) -> Iterator[Statement]:
+    """Yield the statements of a notary's log; all that its key does not prove is skipped."""
+    reader, waiting, date = Reader(key), dict[int, Message](), 0.0
+    for message in log:
+        waiting[message.sequence] = message
+        for number in reader.add(message):
+            proved = waiting.pop(number)
+            date = max(date, proved.timestamp)
+            if (found := _statement(proved, key.suite, date)) is not None:
+                yield found
+
+
+def _statement(message: Message, suite: Suite, date: float) -> Statement | None:
+    content = message.content
+    if not isinstance(content, dict) or content.get("type") != NOTARISED:
+        return None
+    feed, number = content.get("feed"), content.get("sequence")
+    if not isinstance(feed, str) or not is_feed(feed) or type(number) is not int or number < 1:
+        return None
+    try:
+        return Statement(feed, number, suite, parse_hash(suite, content.get("log")), date)
+    except InvalidRef:
+        return None
+
+
+def vouch(
+    log: Sequence[Message], said: Iterable[Statement], broken: float, key: PublicKey | None = None
+) -> Verdict:
+    """Return how far a log is vouched for, though the classic hash and signature broke at `broken`.
+
+    Args:
+        log: the messages of one feed, from the first one on.
+        said: statements of trusted notaries, also about other feeds.
+        broken: date of the break, ms since 1970.
+        key: the author's key of another suite, if the caller is sure of it. A key that a message declares
+            counts, too, if the message is vouched for. What the author has countersigned with it needs no
+            notary, whatever its date.
+    """
+    feed = log[0].author if log else ""
+    about = [one for one in said if one.feed == feed and one.date < broken and one.sequence <= len(log)]
+    hashes: dict[str, list[bytes]] = {}
+    for one in about:
+        if one.suite.hash_name not in hashes:
+            hashes[one.suite.hash_name] = _hashes(one.suite, log)
+    held = [one for one in about if hashes[one.suite.hash_name][one.sequence] == one.log]
+    disputed = [one for one in about if one not in held]
+    by = max(held, key=lambda one: (one.sequence, -one.date), default=None)
+    vouched = 0 if by is None else by.sequence
+    if key is None:
+        declared = (declared_by(message) for message in log[:vouched])
+        key = next((found for found in declared if found is not None), None)
+    if key is not None:
+        reader = Reader(key)
+        for message in log:
+            reader.add(message)
+        if reader.proved > vouched:
+            vouched, by = reader.proved, None
+    return Verdict(vouched, by, min(disputed, key=lambda one: one.sequence, default=None), len(log))
+
+
+def _hashes(suite: Suite, log: Sequence[Message]) -> list[bytes]:
+    """Return the log hash before the first message, and after each."""
+    found = [EMPTY]
+    for message in log:
+        found.append(log_hash(suite, found[-1], message.encoded))
+    return found
