@@ -2,7 +2,8 @@
 
     secret          the identity (ssb.key_file)
     secret.mark     the end of its feed (ssb.store.own_feed)
-    secret.ed448    the key of a second suite, if the user has one (ssb.suites)
+    secret.ed448    the second key, if the user has one, and how far the log is that it vouches for, in
+                    secret.ed448.log (ssb.suites.own_key)
     feeds.sqlite    messages (ssb.store.sqlite)
     views           state computed from them (ssb.daemon.views)
     backlinks       the index of links between them (ssb.daemon.backlinks)
@@ -53,7 +54,7 @@ from ssb.store.feeds import Stored, StoreError, read_log
 from ssb.store.mark import Mark
 from ssb.store.own_feed import OwnFeed
 from ssb.store.sqlite import SqliteFeeds
-from ssb.suites.own_key import OwnKey
+from ssb.suites.own_key import OwnKey, log_file
 from ssb.transport.address import InvalidAddress, PeerAddress, parse_address
 
 SECRET: Final = "secret"
@@ -116,6 +117,7 @@ class Account:
             raise StoreError(f"{self.path}: {error.strerror}") from None
         for name in (SECRET, MARK, SUITE_SECRET, FILE, BACKLINKS, "blobs", "ebt", *_LISTS):
             keep_private(self.path / name)
+        keep_private(log_file(self.path / SUITE_SECRET))
         self.feeds = SqliteFeeds(self.path / STORE, hmac_key)
         try:
             self.identity, self.own = self._open_own(identity)
@@ -232,19 +234,24 @@ class Account:
         if "groups" in self.__dict__:
             self.groups.add(message)
 
+    def why_silent(self) -> str:
+        """Return why nothing can be published, with the remedies; "" if messages can."""
+        return self.own.why() if self.own.doubt else self.own_key.why()
+
     def publish(
         self, content: Mapping[str, Any] | str, now_ms: float, recipients: list[str] | None = None
     ) -> Message:
         """Write a message, a private one if there are recipients; raise InvalidMessage and StoreError.
 
         UnsureFeed, a StoreError, is raised as long as later messages may be elsewhere. A second key
-        countersigns the message.
+        countersigns the message; see OwnKey for what it refuses.
         """
         body = content
         if recipients and not isinstance(content, str):
             body = private.box(content, [*recipients, self.identity.ref])
+        self.own.check()
         body = self.own_key.countersigned(body, now_ms)
-        message = self.own.publish(body, now_ms)
+        message = self.own.publish(body, now_ms, self.own_key.record)
         self.update_views(message)
         if "contents" in self.__dict__:
             self.contents.add(message)

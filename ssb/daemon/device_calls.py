@@ -83,7 +83,7 @@ class DeviceCalls:
         ValueError and StoreError for a step that failed; the others are left then.
         """
         account = self._account
-        if account.own.doubt or self._me in account.feeds.ends() or self._me in account.feeds.forks():
+        if self._me in account.feeds.ends() or self._me in account.feeds.forks() or account.why_silent():
             return False
         while (step := self._due()) is not None:
             step()

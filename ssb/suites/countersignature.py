@@ -137,13 +137,18 @@ class Reader:
         return newly
 
 
-def declared_by(message: Message) -> PublicKey | None:
-    """Return the key that a message declares, and has countersigned it; None if it declares none."""
+def declared_by(message: Message, sought: PublicKey | None = None) -> PublicKey | None:
+    """Return the key that a message declares, and has countersigned it; None if it declares none.
+
+    With `sought`, None also for any other key, whose signature is not verified.
+    """
     content = message.content
     if not isinstance(content, dict) or content.get("type") != DECLARATION:
         return None
     try:
         key = PublicKey.parse(content.get("key"))
+        if sought not in (None, key):
+            return None
         check(key, message)
     except (InvalidRef, NoProof):
         return None

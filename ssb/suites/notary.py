@@ -10,7 +10,8 @@ message n:
 The message's time is the date. A reader who knows the date of the break, and a notary's key, takes the
 messages that were notarised before that date and still have the same log hash, and no others. NDN DeLorean
 (Yu et al., ACM ICN 2017) has such a log of hashes as a service of its own. A date counts as no earlier than
-those before it in the notary's log.
+those before it in the notary's log. A statement without a countersignature dates from the countersigned
+message behind it that proves it: until then, it may have been written by another.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -33,6 +34,7 @@ class Statement(NamedTuple):
         suite: of the hash.
         log: the log hash up to there, 32 bytes.
         date: ms since 1970.
+        notary: the notary's feed.
     """
 
     feed: str
@@ -40,6 +42,7 @@ class Statement(NamedTuple):
     suite: Suite
     log: bytes
     date: float
+    notary: str
 
 
 class Verdict(NamedTuple):
@@ -49,13 +52,15 @@ class Verdict(NamedTuple):
         vouched: number of the last message that is; 0 for none.
         by: the statement that says so; None if no statement does, or the author's countersignature says more.
         disputed: the statement about the fewest messages that this log contradicts; None for none.
-        total: number of messages.
+        beyond: the statement about the most messages, if the log has not as many; None if it has.
+        differing: two statements that contradict each other, about the fewest messages; None for none.
     """
 
     vouched: int
     by: Statement | None
     disputed: Statement | None
-    total: int
+    beyond: Statement | None
+    differing: tuple[Statement, Statement] | None
 
 
 def notarise(feed: str, suite: Suite, texts: Iterable[bytes]) -> dict[str, Any]:
@@ -78,7 +83,7 @@ def statements(log: Iterable[Message], key: PublicKey) -> Iterator[Statement]:
         waiting[message.sequence] = message
         for number in reader.add(message):
             proved = waiting.pop(number)
-            date = max(date, proved.timestamp)
+            date = max(date, proved.timestamp, message.timestamp)
             if (found := _statement(proved, key.suite, date)) is not None:
                 yield found
 
@@ -91,13 +96,14 @@ def _statement(message: Message, suite: Suite, date: float) -> Statement | None:
     if not isinstance(feed, str) or not is_feed(feed) or type(number) is not int or number < 1:
         return None
     try:
-        return Statement(feed, number, suite, parse_hash(suite, content.get("log")), date)
+        log = parse_hash(suite, content.get("log"))
     except InvalidRef:
         return None
+    return Statement(feed, number, suite, log, date, message.author)
 
 
 def vouch(
-    log: Sequence[Message], said: Iterable[Statement], broken: float, key: PublicKey | None = None
+    log: Sequence[Message], said: Iterable[Statement], broken: float, keys: Iterable[PublicKey] = ()
 ) -> Verdict:
     """Return how far a log is vouched for, though the classic hash and signature broke at `broken`.
 
@@ -105,30 +111,53 @@ def vouch(
         log: the messages of one feed, from the first one on.
         said: statements of trusted notaries, also about other feeds.
         broken: date of the break, ms since 1970.
-        key: the author's key of another suite, if the caller is sure of it. A key that a message declares
-            counts, too, if the message is vouched for. What the author has countersigned with it needs no
-            notary, whatever its date.
+        keys: the author's keys of another suite of which the caller is sure. All keys that messages declare
+            count, too, if these messages are vouched for. What the author has countersigned with one of them
+            needs no notary, whatever its date.
     """
     feed = log[0].author if log else ""
-    about = [one for one in said if one.feed == feed and one.date < broken and one.sequence <= len(log)]
-    hashes: dict[str, list[bytes]] = {}
+    held, disputed = list[Statement](), list[Statement]()
+    about = [one for one in said if one.feed == feed and one.date < broken]
+    hashes = {suite: _hashes(suite, log) for suite in {one.suite for one in about}}
     for one in about:
-        if one.suite.hash_name not in hashes:
-            hashes[one.suite.hash_name] = _hashes(one.suite, log)
-    held = [one for one in about if hashes[one.suite.hash_name][one.sequence] == one.log]
-    disputed = [one for one in about if one not in held]
+        if one.sequence <= len(log):
+            (held if hashes[one.suite][one.sequence] == one.log else disputed).append(one)
     by = max(held, key=lambda one: (one.sequence, -one.date), default=None)
-    vouched = 0 if by is None else by.sequence
-    if key is None:
-        declared = (declared_by(message) for message in log[:vouched])
-        key = next((found for found in declared if found is not None), None)
-    if key is not None:
-        reader = Reader(key)
-        for message in log:
-            reader.add(message)
-        if reader.proved > vouched:
-            vouched, by = reader.proved, None
-    return Verdict(vouched, by, min(disputed, key=lambda one: one.sequence, default=None), len(log))
+    vouched, read = 0 if by is None else by.sequence, 0
+    trusted, tried = set(keys), set[PublicKey]()
+    while trusted - tried or read < vouched:
+        trusted |= {key for message in log[read:vouched] if (key := declared_by(message)) is not None}
+        read = vouched
+        for key in trusted - tried:
+            proved = _proved(key, log)
+            if proved > vouched:
+                vouched, by = proved, None
+            tried.add(key)
+    longest = max(about, key=_sequence, default=None)
+    beyond = longest if longest is not None and longest.sequence > len(log) else None
+    return Verdict(vouched, by, min(disputed, key=_sequence, default=None), beyond, _differing(about))
+
+
+def _sequence(statement: Statement) -> int:
+    return statement.sequence
+
+
+def _differing(about: Iterable[Statement]) -> tuple[Statement, Statement] | None:
+    """Return two statements about the same messages of a log with different hashes; None for none."""
+    first: dict[tuple[int, Suite], Statement] = {}
+    for one in sorted(about, key=_sequence):
+        other = first.setdefault((one.sequence, one.suite), one)
+        if other.log != one.log:
+            return other, one
+    return None
+
+
+def _proved(key: PublicKey, log: Iterable[Message]) -> int:
+    """Return the number of the last message that a key has countersigned; 0 for none."""
+    reader = Reader(key)
+    for message in log:
+        reader.add(message)
+    return reader.proved
 
 
 def _hashes(suite: Suite, log: Sequence[Message]) -> list[bytes]:

@@ -169,12 +169,14 @@ class Subscriber:
         if end.successor is None or self._subscribe is None:
             return
         successor = log_name(end.successor)
+        key = successor_key(Message.from_text(last.message))
+        if (
+            key is not None and successor not in self._proofs
+        ):  # the first end counts: a later one may be forged
+            self._proofs[successor] = Proofs(key)
         if successor not in self._planned:
             self._keys[successor] = end.successor
             self._planned[successor] = self._subscribe(successor)
-            key = successor_key(Message.from_text(last.message))
-            if key is not None:
-                self._proofs[successor] = Proofs(key)
             self._join(successor, now)
 
     def _is_open(self) -> bool:

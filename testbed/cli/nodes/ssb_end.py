@@ -1,6 +1,7 @@
 """Endings: `feednet ssb end`, of a feed, and the feed that goes on in its place; `delete`, of a content."""
 
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import click
@@ -33,11 +34,15 @@ def end(settings: Settings, successor: Path | None, for_good: bool) -> None:
     its private groups.
     Prints the message's id, and the successor. Keep this peer running until others have the message.
     """
+    from ssb.daemon.account import SUITE_SECRET
+
     exclude("successor", "for_good")
     if successor is None and not for_good:
         raise click.UsageError("give --successor DIRECTORY, or --for-good if no feed goes on in its place")
     if successor is not None and successor.expanduser().resolve() == settings.path.resolve():
         raise UserError(f"{successor}: holds the feed that is to end; name another directory")
+    if successor is not None and (settings.path / SUITE_SECRET).exists():
+        _check_suite(successor.expanduser())
     with commands_of(settings) as commands:
         feed = _open_feed(commands)
         options = {"id": feed, "type": DETACHED, "contents": True}
@@ -96,6 +101,17 @@ def _continue(directory: Path, feed: str, statements: dict[tuple[str, str], dict
             if subject not in known:
                 commands.answer(["publish"], [content])
     return key_file.read(directory / "secret")
+
+
+def _check_suite(directory: Path) -> None:
+    """Refuse a successor without a second key: its messages would be less safe than those of this feed."""
+    from ssb.daemon.account import SUITE_SECRET
+
+    if not (directory / SUITE_SECRET).exists():
+        raise UserError(
+            f"{directory}: has no second key, and this feed has one; make one with "
+            f"`feednet ssb --path {quote(str(directory))} suite`"
+        )
 
 
 def _suite_of(directory: Path, feed: str, heir: str) -> dict[str, Any]:
