@@ -51,6 +51,8 @@ class SuiteCalls:
         self._account.own.check()
         own = self._account.own_key
         key = own.begin(is_anew=is_anew).public
+        if why := own.why():
+            raise ValueError(why)
         return {
             "key": key.text,
             "message": None if own.is_declared(key) else self._write(declaration(key)).id,

@@ -119,7 +119,7 @@ class OwnKey:
         self.key = read_key(path)
 
     def begin(self, *, is_anew: bool = False) -> PrivateKey:
-        """Return the key; make one if there was none, which counts all messages here as written here.
+        """Return the key; make one if there was none. A new one counts all messages here as written here.
 
         Args:
             is_anew: the user says that all messages of the feed here are theirs, and that a lost key will
@@ -127,6 +127,7 @@ class OwnKey:
 
         Raises KeyFileError and StoreError.
         """
+        is_new = self.key is None
         if self.key is None:
             if not is_anew:
                 self._check_lost()
@@ -136,7 +137,7 @@ class OwnKey:
             except OSError as error:
                 raise KeyFileError(f"{self._path}: {error.strerror or 'there is a file already'}") from None
             self.key = key
-        if is_anew or (self._read() is None and not self.is_declared(self.key.public)):
+        if is_new or is_anew:
             self._adopt()
         return self.key
 
