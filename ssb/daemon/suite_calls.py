@@ -74,6 +74,9 @@ class SuiteCalls:
         log = [stored.message for stored in read_feed(self._account.feeds, feed)]
         said = [one for notary in notaries for one in self._statements(notary)]
         verdict = vouch(log, said, broken, keys)
+        beyond = verdict.beyond
+        if beyond is not None and beyond.sequence <= total:  # damaged, not missing
+            beyond = None
         end = self._account.feeds.ends().get(feed)
         heir = None if end is None or end.sequence > verdict.vouched else end.successor
         heir_key = None if heir is None or end is None else successor_key(log[end.sequence - 1])
@@ -83,7 +86,7 @@ class SuiteCalls:
             "read": len(log),
             "notarised": _shown(verdict.by),
             "disputed": _shown(verdict.disputed),
-            "beyond": _shown(verdict.beyond),
+            "beyond": _shown(beyond),
             "differing": [_shown(one) for one in verdict.differing or ()],
             "successor": heir,
             "key": None if heir_key is None else heir_key.text,

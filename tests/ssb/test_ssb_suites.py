@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,11 +11,7 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from stock_peer import OurPeer, until
 
-from ssb import key_file
-from ssb.daemon.account import Account
-from ssb.daemon.commands import CommandError
 from ssb.ending import END, End, end_content, end_of
 from ssb.key_file import KeyFileError
 from ssb.keys import Identity, InvalidRef, encode_base64
@@ -525,8 +520,8 @@ def test_the_state_of_a_key_has_one_form(count, raw, data):
     for each in (raw, bytes(changed)):
         try:
             found = Written.decode(each)
-        except InvalidRef as error:
-            assert "\n" not in str(error)
+        except InvalidRef:
+            pass
         else:
             assert found.encode() == each
             assert found.up_to(found.sequence, b"0") is None or found.sequence in (0, 1)
@@ -551,33 +546,6 @@ def test_a_second_key_is_a_file_of_its_owner(tmp_path):
             path.write_text(f"{text}\n")
             with pytest.raises(KeyFileError, match=rf"secret\.ed448: not a key of a suite: .*{said}"):
                 OwnKey(path, store, ANN.ref)
-
-
-def test_a_forger_with_the_old_key_gets_no_countersignature(tmp_path):
-    """Peers as users run them: the author's one fetches a message of its own feed, and forwards it."""
-    with OurPeer(tmp_path / "ann") as ann:
-        ann.publish(1)
-        key = ann.do("suites", "begin")["key"]
-        ann.publish(1)
-        identity = key_file.read(tmp_path / "ann" / "secret")
-        log = [Message.from_value(entry["value"]) for entry in ann.log(ann.id)]
-        forged = Message.create(identity, log[-1], {**POST, "text": "forged"}, log[-1].timestamp + 1)
-        with closing(Account(tmp_path / "forger")) as account:
-            account.feeds.append([*log, forged], 1)
-            account.publish({"type": "contact", "contact": ann.id, "following": True}, 1)
-        with OurPeer(tmp_path / "forger") as forger:
-            ann.do("connect", arguments=[forger.address])
-            until(lambda: len(ann.ids(ann.id)) == 4)
-            until(lambda: "message 4 of your feed was not written here" in ann.do("status")["doubt"])
-            for call, content in (("publish", POST), ("suites.notarise", ann.id), ("suites.begin", None)):
-                with pytest.raises(CommandError, match="message 4 of your feed was not written here"):
-                    ann.do(*call.split("."), arguments=[] if content is None else [content])
-            asked = {"id": ann.id, "broken": 0, "keys": [key]}
-            found = forger.do("suites", "vouched", arguments=[asked])
-            assert (found["vouched"], found["messages"]) == (3, 4)
-        ann.do("suites", "begin", arguments=[{"anew": True}])  # its user insists
-        ann.publish(1)
-        assert ann.do("suites", "vouched", arguments=[asked])["vouched"] == 5
 
 
 def ssb(path: Path, *words: str, fails: bool = False) -> str:
