@@ -234,10 +234,6 @@ class Account:
         if "groups" in self.__dict__:
             self.groups.add(message)
 
-    def why_silent(self) -> str:
-        """Return why nothing can be published, with the remedies; "" if messages can."""
-        return self.own.why() if self.own.doubt else self.own_key.why()
-
     def publish(
         self, content: Mapping[str, Any] | str, now_ms: float, recipients: list[str] | None = None
     ) -> Message:

@@ -83,7 +83,9 @@ class DeviceCalls:
         ValueError and StoreError for a step that failed; the others are left then.
         """
         account = self._account
-        if self._me in account.feeds.ends() or self._me in account.feeds.forks() or account.why_silent():
+        if account.own.doubt or self._me in account.feeds.ends() or self._me in account.feeds.forks():
+            return False
+        if account.own_key.why():
             return False
         while (step := self._due()) is not None:
             step()

@@ -226,10 +226,17 @@ def test_a_subscription_moves_from_feed_to_feed(monkeypatch: pytest.MonkeyPatch,
     assert subscriber.ends() == (0, 0)
 
 
-@given(given_items=st.lists(st.sampled_from(["signed", "plain", "forged"]), max_size=6))
-def test_items_of_a_feed_with_another_suite_count_when_they_are_proved(given_items: list[str]) -> None:
-    """The model: an item counts once one in its place or behind it is countersigned, by no other key."""
-    first, second, *_ = AUTHORS
+@given(
+    given_items=st.lists(st.sampled_from(["signed", "plain", "forged"]), max_size=6), is_planned=st.booleans()
+)
+def test_items_of_a_feed_with_another_suite_count_when_they_are_proved(
+    given_items: list[str], is_planned: bool
+) -> None:
+    """The model: an item counts once one in its place or behind it is countersigned, by no other key.
+
+    Also if the feed is followed already when the end names its key, and if another end names another key.
+    """
+    first, second, third, _ = AUTHORS
     keys = [PrivateKey.from_seed(SUITES["ed448"], bytes([number]) * 57) for number in range(2)]
     log: list[Message] = []
     before = EMPTY
@@ -240,17 +247,21 @@ def test_items_of_a_feed_with_another_suite_count_when_they_are_proved(given_ite
             content = countersign(key, second.ref, number, 1, content, before)
         log.append(Message.create(second, log[-1] if log else None, content, 1))
         before = log_hash(SUITES["ed448"], before, log[-1].encoded)
-    end = end_content(first.ref, second) | succession(first.ref, second.ref, keys[0])
-    logs = [chain(first, end), log]
-    names = [log_name(author.ref) for author in (first, second)]
+    ends = [
+        chain(author, end_content(author.ref, second) | succession(author.ref, second.ref, key))
+        for author, key in zip((first, third), keys, strict=True)
+    ]
+    logs = [*ends, log]
+    names = [log_name(author.ref) for author in (first, third, second)]
     with pytest.MonkeyPatch.context() as patch:
         for name, each in zip(names, logs, strict=True):
             patch.setitem(FEEDS, name, each)
-        subscriber = Subscriber({names[0]: Given(names[0])}, Plan(0, SECOND), Given)
+        planned = names if is_planned else names[:2]
+        subscriber = Subscriber({name: Given(name) for name in planned}, Plan(0, SECOND), Given)
         run(subscriber, 0)
-        give(subscriber, names[0], 1, 1)
-        give(subscriber, names[1], len(log), 2)
-        seen = [seq for _, event, name, seq in run(subscriber, 3) if (event, name) == ("delivered", names[1])]
+        for name in names:
+            give(subscriber, name, 9, 1)
+        seen = [seq for _, event, name, seq in run(subscriber, 3) if (event, name) == ("delivered", names[2])]
     last = max((number for number, kind in enumerate(given_items, 1) if kind == "signed"), default=0)
     assert seen == list(range(1, last + 1))
 
