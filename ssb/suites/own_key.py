@@ -212,10 +212,11 @@ class OwnKey:
         for stored in self._log():
             reader.add(stored)
             written = written.then(stored.encoded)
-            if written.sequence == known.sequence and written.logs[-1] == known.logs[-1]:
-                first = known.sequence  # all up to here was written here
+            back = known.sequence - written.sequence
+            if 0 <= back < len(known.logs) and written.logs[-1] == known.logs[-1 - back]:
+                first = written.sequence  # all up to here was written here
         first = max(first, reader.proved) + 1
-        if written.sequence == last and first > last:
+        if written.sequence == last and first > last >= known.sequence:
             return written
         if written.sequence < last:
             raise StoreError(self._damaged(written.sequence + 1))

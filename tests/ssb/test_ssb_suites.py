@@ -461,8 +461,10 @@ class OwnLog(RuleBasedStateMachine):
             content = countersign(OTHER, ANN.ref, tip.sequence + 1, 2, content, EMPTY)
         assert self.store.append([Message.create(ANN, tip, content, 2)], 2).stored == 1
 
+    @precondition(lambda self: len(self.held) >= len(self.mine))
     @rule()
     def lose_the_state(self):
+        """Not beside a shorter log, which the mark of the feed guards (`ssb.store.own_feed`)."""
         log_file(self.path).unlink(missing_ok=True)
         self.is_whole = False
         self.reopen()
@@ -488,6 +490,17 @@ class OwnLog(RuleBasedStateMachine):
         before = self.store.tips()[ANN.ref]
         self.store.append(self.mine[before:], 3)
         self.is_whole = before == len(self.mine)
+
+    @precondition(lambda self: self.backup is not None and self.is_whole)
+    @rule(fetches=st.booleans())
+    def restore_messages_alone(self, fetches):
+        """The state still knows how far the log was written."""
+        self.store.close()
+        store = self.path.with_name("feeds.sqlite")
+        store.write_bytes(self.backup[store])
+        self.reopen()
+        if fetches:
+            self.store.append(self.mine[self.store.tips()[ANN.ref] :], 3)
 
     @invariant()
     def no_other_message_is_proved(self):
