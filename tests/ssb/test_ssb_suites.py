@@ -512,7 +512,7 @@ class OwnLog(RuleBasedStateMachine):
 
 
 TestOwnLog = OwnLog.TestCase
-TestOwnLog.settings = settings(max_examples=30, stateful_step_count=20, deadline=None)
+TestOwnLog.settings = settings(max_examples=20, stateful_step_count=15, deadline=None)
 
 
 def check_or_none(key, message):
@@ -520,6 +520,57 @@ def check_or_none(key, message):
         return check(key, message)
     except NoProof:
         return None
+
+
+@pytest.mark.parametrize(
+    ("kept", "fetched", "state", "said"),
+    [
+        (5, "", 5, ""),
+        (4, "", 5, ""),  # killed before the message was stored
+        (3, "", 5, "messages 4 to 5 of your feed, which were written here, are missing"),
+        (3, "mm", 5, ""),
+        (3, "mf", 5, "message 5 of your feed is not the one that was written here"),
+        (3, "f", 5, "message 4 of your feed is not the one that was written here"),
+        (3, "mm", 3, ""),  # a backup was restored
+        (3, "mm", 0, ""),  # and the state is lost
+        (3, "m", 3, ""),
+        (3, "mf", 3, "message 5 of your feed was not written here"),
+        (5, "f", 5, "message 6 of your feed was not written here"),
+        (5, "f", 0, "message 6 of your feed was not written here"),
+    ],
+)
+def test_a_message_is_written_behind_own_ones_only(tmp_path, kept, fetched, state, said):
+    """Of five messages some are kept, and then come own ones (m) and forged ones (f) from others."""
+    with SqliteFeeds(tmp_path / "whole.sqlite") as store:
+        own = OwnKey(tmp_path / "key", store, ANN.ref)
+        own.begin()
+        states = []
+        for _ in range(5):
+            written_by(own, store, POST)
+            states.append(log_file(tmp_path / "key").read_bytes())
+        log = [stored.message for stored in read_feed(store, ANN.ref)]
+    held = log[:kept]
+    for kind in fetched:
+        forgery = Message.create(ANN, held[-1], {**POST, "text": "forged"}, 9)
+        held.append(log[len(held)] if kind == "m" else forgery)
+    log_file(tmp_path / "key").unlink()
+    if state:
+        log_file(tmp_path / "key").write_bytes(states[state - 1])
+    with SqliteFeeds(tmp_path / "feeds.sqlite") as store:
+        store.append(held, 1)
+        own = OwnKey(tmp_path / "key", store, ANN.ref)
+        if not said:
+            reader = Reader(own.key.public)
+            for message in [*held, written_by(own, store, POST)]:
+                reader.add(message)
+            assert reader.proved == len(held) + 1
+            return
+        assert said in own.why()
+        with pytest.raises(StoreError, match=said):
+            written_by(own, store, POST)
+        assert store.tips()[ANN.ref] == len(held)
+        own.begin(is_anew=True)
+        assert own.why() == ""
 
 
 @given(st.integers(0, 10), st.binary(max_size=40), st.data())
