@@ -315,7 +315,7 @@ def test_countersigned_messages_are_as_others_to_a_stock_peer(tmp_path: Path) ->
             third.follow(ours.id)
             third.do("connect", arguments=[stock.address])
             until(lambda: has_as_many(third, ours.id, 4))
-            asked = {"id": ours.id, "broken": 0, "key": key}
+            asked = {"id": ours.id, "broken": 0, "keys": [key]}
             assert third.do("suites", "vouched", arguments=[asked])["vouched"] == 4
 
 
