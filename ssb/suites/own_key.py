@@ -125,7 +125,7 @@ class OwnKey:
             is_anew: the user says that all messages of the feed here are theirs, and that a lost key will
                 not come back.
 
-        Raises KeyFileError and StoreError.
+        Raises StoreError.
         """
         is_new = self.key is None
         if self.key is None:
@@ -135,7 +135,7 @@ class OwnKey:
             try:
                 write_whole(self._path, f"{key.secret()}\n", mode=0o600, is_durable=True, is_new=True)
             except OSError as error:
-                raise KeyFileError(f"{self._path}: {error.strerror or 'there is a file already'}") from None
+                raise StoreError(f"{self._path}: {error.strerror or 'there is a file already'}") from None
             self.key = key
         if is_new or is_anew:
             self._adopt()
