@@ -12,7 +12,8 @@ a backup was restored, and when this file was lost. Behind any other message not
 user says that all messages here are theirs.
 
 The file is durable before its message is stored. If the process ends between the two, the file is one
-message ahead: nobody has seen that message, and the log hash before it counts.
+message ahead: nobody has seen that message, and the log hash before it counts. If it was seen and the store
+has lost it, the mark of the feed says so (`ssb.store.own_feed`).
 """
 
 from collections.abc import Iterator, Mapping
