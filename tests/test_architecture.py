@@ -91,6 +91,17 @@ MAY_IMPORT: dict[str, set[str]] = {
         "ssb.work",
     },
     "ssb/transport": {"base", "ssb.keys", "ssb.canonical"},
+    "ssb/suites": {
+        "base",
+        "ssb.key_file",
+        "ssb.keys",
+        "ssb.canonical",
+        "ssb.message",
+        "ssb.ending",
+        "ssb.detached",
+        "ssb.store",
+        "ssb.work",
+    },
     "ssb/groups": {"ssb.keys", "ssb.canonical", "ssb.message"},
     "ssb/replication": {
         "base",

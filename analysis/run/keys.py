@@ -114,6 +114,7 @@ WORDS = {
     "fork.cure": Words("what keeps a feed from being forked"),
     "ending.after": Words("last item of the feed that ends"),
     "ending.successor": Words("publisher of the successor"),
+    "ending.suite": Words("hash and signature of the successor"),
     "ending.told": Words("whether the last item says so"),
     "deletion.items": Words("items to be deleted", "items"),
     "deletion.after": Words("last item before the request to delete"),

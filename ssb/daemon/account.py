@@ -2,6 +2,8 @@
 
     secret          the identity (ssb.key_file)
     secret.mark     the end of its feed (ssb.store.own_feed)
+    secret.ed448    the second key, if the user has one, and how far the log is that it vouches for, in
+                    secret.ed448.log (ssb.suites.own_key)
     feeds.sqlite    messages (ssb.store.sqlite)
     views           state computed from them (ssb.daemon.views)
     backlinks       the index of links between them (ssb.daemon.backlinks)
@@ -52,10 +54,12 @@ from ssb.store.feeds import Stored, StoreError, read_log
 from ssb.store.mark import Mark
 from ssb.store.own_feed import OwnFeed
 from ssb.store.sqlite import SqliteFeeds
+from ssb.suites.own_key import OwnKey, log_file
 from ssb.transport.address import InvalidAddress, PeerAddress, parse_address
 
 SECRET: Final = "secret"
 MARK: Final = "secret.mark"
+SUITE_SECRET: Final = "secret.ed448"
 STORE: Final = "feeds.sqlite"
 IMPORTED: Final = "it was imported"
 DELETED: Final = "deleted"
@@ -90,6 +94,7 @@ class Account:
 
     Attributes:
         own: the feed of the identity.
+        own_key: its key of a second suite.
     """
 
     def __init__(
@@ -110,11 +115,13 @@ class Account:
                 (self.path / name).mkdir(exist_ok=True, mode=0o700)
         except OSError as error:
             raise StoreError(f"{self.path}: {error.strerror}") from None
-        for name in (SECRET, MARK, FILE, BACKLINKS, "blobs", "ebt", *_LISTS):
+        for name in (SECRET, MARK, SUITE_SECRET, FILE, BACKLINKS, "blobs", "ebt", *_LISTS):
             keep_private(self.path / name)
+        keep_private(log_file(self.path / SUITE_SECRET))
         self.feeds = SqliteFeeds(self.path / STORE, hmac_key)
         try:
             self.identity, self.own = self._open_own(identity)
+            self.own_key = OwnKey(self.path / SUITE_SECRET, self.feeds, self.identity.ref)
         except BaseException:
             self.feeds.close()
             raise
@@ -232,12 +239,15 @@ class Account:
     ) -> Message:
         """Write a message, a private one if there are recipients; raise InvalidMessage and StoreError.
 
-        UnsureFeed, a StoreError, is raised as long as later messages may be elsewhere.
+        UnsureFeed, a StoreError, is raised as long as later messages may be elsewhere. A second key
+        countersigns the message; see OwnKey for what it refuses.
         """
         body = content
         if recipients and not isinstance(content, str):
             body = private.box(content, [*recipients, self.identity.ref])
-        message = self.own.publish(body, now_ms)
+        self.own.check()
+        body = self.own_key.countersigned(body, now_ms)
+        message = self.own.publish(body, now_ms, self.own_key.record)
         self.update_views(message)
         if "contents" in self.__dict__:
             self.contents.add(message)

@@ -5,8 +5,8 @@ blobs.want, blobs.size, invite.create, friends.isBlocking, friends.isFollowing; 
 blobs.add a path, and settle declares that nobody has more of the own feed than this peer. detached.publish
 writes a detached message, and detached.delete deletes the content of one. pubs lists those that logs name,
 rooms those that are visited. room.registerAlias and room.revokeAlias take the room, too, and are to be
-repeated until they return something. Those of private groups begin with groups, and those about the devices
-of one identity with devices.
+repeated until they return something. Those of private groups begin with groups, those about the devices of
+one identity with devices, and those about countersignatures and notaries with suites.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -19,6 +19,7 @@ from ssb.daemon.account import Account
 from ssb.daemon.backlinks import answers
 from ssb.daemon.device_calls import DeviceCalls
 from ssb.daemon.group_calls import GroupCalls
+from ssb.daemon.suite_calls import SuiteCalls
 from ssb.detached import reference_of, request
 from ssb.groups.envelope import Key
 from ssb.keys import InvalidRef, parse_message
@@ -78,6 +79,8 @@ class Commands:
                     return self._groups.answer(call, arguments)
                 case ("devices", call), _:
                     return self._devices.answer(call, arguments)
+                case ("suites", call), _:
+                    return SuiteCalls(self._account, self._write).answer(call, arguments)
                 case ("detached", "publish"), [dict() as content]:
                     return self._publish_detached(content)
                 case ("detached", "delete"), [str() as id_]:
@@ -299,7 +302,7 @@ class Commands:
             "feeds": len(account.feeds.tips()),
             "messages": sum(account.feeds.tips().values()),
             "own": account.own.tip,
-            "doubt": account.own.why() if account.own.doubt else "",
+            "doubt": account.own.why() if account.own.doubt else account.own_key.why(),
             "replicated": len(account.graph.replicated()),
             "forked": self._forks(),
             "ended": {feed: end.successor for feed, end in sorted(account.feeds.ends().items())},

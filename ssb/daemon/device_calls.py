@@ -85,6 +85,8 @@ class DeviceCalls:
         account = self._account
         if account.own.doubt or self._me in account.feeds.ends() or self._me in account.feeds.forks():
             return False
+        if account.own_key.why():
+            return False
         while (step := self._due()) is not None:
             step()
         return True

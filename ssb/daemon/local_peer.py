@@ -107,6 +107,8 @@ class _AccountAccess:
             raise InvalidInvite("the feed of this peer's user has ended")
         if self._account.own.doubt:
             raise InvalidInvite("this peer is finding out how far its own feed is; try again later")
+        if self._account.own_key.why():
+            raise InvalidInvite("this peer cannot write now; its user has to see to that")
         content = {"type": CONTACT, "contact": feed, "following": True, "pub": True}
         message = self._account.publish(content, self.now_ms)
         self._followed.append(message)

@@ -1,7 +1,7 @@
 """The rules by which a store accepts messages, independent of the storage."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
@@ -102,7 +102,13 @@ class Admission(FeedStore, Closing, ABC):
             self._ends |= changes.ends
         return Appended(len(changes.messages), held, refused)
 
-    def publish(self, identity: Identity, content: Mapping[str, Any] | str, now_ms: float) -> Message:
+    def publish(
+        self,
+        identity: Identity,
+        content: Mapping[str, Any] | str,
+        now_ms: float,
+        on_signed: Callable[[Message], None] | None = None,
+    ) -> Message:
         """Sign content as the next message of the identity's feed, and store it."""
         self._check_unforked(identity.ref)
         _check_open(self._ends.get(identity.ref))
@@ -110,6 +116,8 @@ class Admission(FeedStore, Closing, ABC):
         message = Message.create(identity, previous, content, now_ms, self._hmac_key)
         changes = Changes(now_ms, [message], own=identity.ref)
         _note_end(message, changes)
+        if on_signed is not None:
+            on_signed(message)
         self._commit(changes)
         self._ends |= changes.ends
         return message

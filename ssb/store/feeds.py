@@ -7,7 +7,7 @@ The store numbers all messages of feeds in the order of their acceptance. That n
 *position*. An application reads the log of all feeds by position, and stores the last one as its cursor.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
 from ssb.canonical import parse, stringify
@@ -111,8 +111,16 @@ class FeedStore(Protocol):
         `received` is in ms since 1970.
         """
 
-    def publish(self, identity: Identity, content: Mapping[str, Any] | str, now_ms: float) -> Message:
+    def publish(
+        self,
+        identity: Identity,
+        content: Mapping[str, Any] | str,
+        now_ms: float,
+        on_signed: Callable[[Message], None] | None = None,
+    ) -> Message:
         """Sign content as the next message of the identity's feed, and store it.
+
+        `on_signed` is called with the message before it is stored; if that raises, it is not stored.
 
         When it returns, the message is durable: a message that others may have seen is never signed a second
         time with other content, which would fork the feed. The feed must be whole: before an identity is used
@@ -188,3 +196,10 @@ def read_log(store: FeedStore, after: int, types: Collection[str | None] | None 
     while page := store.log(after, _PAGE, types):
         yield from page
         after = page[-1].position
+
+
+def read_feed(store: FeedStore, feed: str, after: int = 0) -> Iterator[Stored]:
+    """Yield the messages of a feed after a number, a page at a time, but none behind a damaged one."""
+    while page := store.after(feed, after, _PAGE):
+        yield from page
+        after = page[-1].sequence

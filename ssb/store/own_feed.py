@@ -6,7 +6,7 @@ when an identity has no mark: from a stock peer, or alone from a backup. Then no
 peers were queried (`ssb.daemon.recovery`), or the user declares that nobody has more.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from shlex import quote
 from typing import Any, Final
@@ -71,15 +71,24 @@ class OwnFeed:
         """Whether messages of it are damaged here, to be fetched again from others."""
         return self.feed in self._feeds.damaged()
 
-    def publish(self, content: Mapping[str, Any] | str, now_ms: float) -> Message:
-        """Sign content as the next message; when it returns, message and mark are durable.
-
-        Raises UnsureFeed, and the errors of FeedStore.publish().
-        """
+    def check(self) -> None:
+        """Raise UnsureFeed if later messages may be elsewhere."""
         self._check_process()
         if self.doubt:
             raise UnsureFeed(f"{self._mark.path.parent}: nothing is published: {self.why()}")
-        message = self._feeds.publish(self._identity, content, now_ms)
+
+    def publish(
+        self,
+        content: Mapping[str, Any] | str,
+        now_ms: float,
+        on_signed: Callable[[Message], None] | None = None,
+    ) -> Message:
+        """Sign content as the next message; when it returns, message and mark are durable.
+
+        Raises UnsureFeed, and the errors of FeedStore.publish(), which also explains `on_signed`.
+        """
+        self.check()
+        message = self._feeds.publish(self._identity, content, now_ms, on_signed)
         self.advance()
         return message
 

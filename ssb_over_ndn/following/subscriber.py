@@ -1,19 +1,27 @@
 """The subscribing application: which feeds it follows when, and how fast it reads.
 
 It is the same for all layerings: the schedule, pauses, the pace of a slow application, and the reported
-events. A subscription ends with its feed (`ssb.ending`), and one to the successor takes its place.
+events. A subscription ends with its feed (`ssb.ending`), and one to the successor takes its place. If the end
+names a key of another suite for the successor, an item counts only when a countersignature proves it
+(`ssb.suites`).
 """
 
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from typing import Final, Protocol
 
 from base.units import SECOND
+from forwarder.feedcache.items import Item
 from forwarder.host import Application
 from forwarder.lli.consumer import STATES
 from ssb.application import Event, Plan
 from ssb.ending import End, end_in
+from ssb.message import InvalidMessage, Message
+from ssb.suites.countersignature import Reader, successor_key
+from ssb.suites.suite import PublicKey
 from ssb_over_ndn.following.subscriptions import Subscription, Subscriptions
 from ssb_over_ndn.naming import log_key, log_name
+
+MOST_WAITING: Final = 1000
 
 
 class Reporter(Application, Protocol):
@@ -26,6 +34,31 @@ class Reporter(Application, Protocol):
     def ends(self) -> tuple[int, int]:
         """Return the feeds that it holds state for, beside the forwarder's, and its bytes."""
         ...
+
+
+class Proofs:
+    """Items of one feed that wait for a countersignature by a key.
+
+    It holds MOST_WAITING at most; the oldest are dropped.
+    """
+
+    def __init__(self, key: PublicKey) -> None:
+        self._reader = Reader(key)
+        self._waiting: dict[int, Item] = {}
+
+    def add(self, items: list[Item]) -> list[Item]:
+        """Add the next items; return those that are proved now, in order."""
+        found: list[Item] = []
+        for item in items:
+            try:
+                message = Message.from_text(item.message)
+            except InvalidMessage:  # a native item has no room for a countersignature
+                continue
+            self._waiting[item.seq] = item
+            found += [self._waiting.pop(seq) for seq in self._reader.add(message) if seq in self._waiting]
+            if len(self._waiting) > MOST_WAITING:
+                del self._waiting[next(iter(self._waiting))]
+        return found
 
 
 class Subscriber:
@@ -56,6 +89,7 @@ class Subscriber:
         )
         self._starts.reverse()
         self._open = Subscriptions()
+        self._proofs: dict[bytes, Proofs] = {}
         self._keys = keys
         self._pauses = plan.pauses
         self._interval = None if plan.drain_per_s is None else round(SECOND / plan.drain_per_s)
@@ -124,12 +158,22 @@ class Subscriber:
         self._report_errors(now)
         self._events.append(Event(now, "stopped", self._keys[feed]))
 
-    def _move(self, feed: bytes, end: End, now: int) -> None:
+    def _proved(self, feed: bytes, items: list[Item]) -> list[Item]:
+        """Return the items that count now: all, if the feed has no key of another suite."""
+        proofs = self._proofs.get(feed)
+        return items if proofs is None else proofs.add(items)
+
+    def _move(self, feed: bytes, end: End, last: Item, now: int) -> None:
         """Leave a feed that has ended, and follow its successor, unless it is followed already."""
         self._leave(feed, now)
         if end.successor is None or self._subscribe is None:
             return
         successor = log_name(end.successor)
+        key = successor_key(Message.from_text(last.message))
+        if (
+            key is not None and successor not in self._proofs
+        ):  # the first end counts: a later one may be forged
+            self._proofs[successor] = Proofs(key)
         if successor not in self._planned:
             self._keys[successor] = end.successor
             self._planned[successor] = self._subscribe(successor)
@@ -147,16 +191,17 @@ class Subscriber:
             items = self._open.take_items(feed, now, None if self._interval is None else 1)
             if not items:
                 continue
-            key, end = self._keys[feed], None
-            for item in items:
+            key, end, last = self._keys[feed], None, None
+            for item in self._proved(feed, items):
                 self._events.append(Event(now, "delivered", key, item.seq, len(item.message)))
                 if (end := end_in(item.message)) is not None:  # later items are dropped
+                    last = item
                     break
             if self._interval is not None:
                 self._next_take = now + self._interval
             self._report_errors(now)
-            if end is not None:
-                self._move(feed, end, now)
+            if end is not None and last is not None:
+                self._move(feed, end, last, now)
 
     def _report_errors(self, now: int) -> None:
         for feed, word in self._open.take_errors():

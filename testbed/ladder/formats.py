@@ -4,7 +4,8 @@
 their encoding (Tarr et al., "Secure Scuttlebutt", ACM ICN 2019, longer draft, section 5.5). `detached JSON`
 (`ssb.detached`) and `Gabby Grove` (draft-ssb-core-gabbygrove-00) sign the hash and the size of a content,
 which need not be there for a check (section 5.2). All but `cbor`, `bipf` and `Gabby Grove` are formats that
-feednet's nodes exchange.
+feednet's nodes exchange. `countersigned JSON` and `cbor, Ed448` have the second suite (`ssb.suites`): the
+former beside the classic one, the latter in its place.
 """
 
 import time
@@ -24,6 +25,9 @@ from ssb.canonical import parse, stringify
 from ssb.detached import SALT_BYTES, attach, detach, reference_of
 from ssb.keys import Identity, verify
 from ssb.message import Message
+from ssb.suites.countersignature import EMPTY, countersign, log_hash
+from ssb.suites.countersignature import check as check_countersignature
+from ssb.suites.suite import CLASSIC, SECOND, PrivateKey, Suite
 from ssb.tiny import entry
 
 SIZES: Final = (20, 200, 2_000)
@@ -117,25 +121,49 @@ def _classic(author: Identity, text: str, posts: int, *, is_detached: bool = Fal
         tip = message
 
 
-def _encoded(encode: Callable[[Any], bytes], decode: Callable[[bytes], Any]) -> "_Write":
+def _countersigned(author: Identity, text: str, posts: int) -> Iterator[Post]:
+    key = PrivateKey.from_seed(SECOND, (author.public_key * 2)[: SECOND.seed_bytes])
+    tip: Message | None = None
+    log = EMPTY
+    for number in range(posts):
+        content = {"type": "post", "text": text}
+        content = countersign(key, author.ref, number + 1, _TIME + number, content, log)
+        message = Message.create(author, tip, content, _TIME + number)
+
+        def check(packets: Sequence[bytes], tip: Message | None = tip, log: bytes = log) -> None:
+            received = Message.from_value(parse(packets[0].decode()))
+            received.verify()
+            received.follow(tip)
+            if check_countersignature(key.public, received) != log:
+                raise ValueError("another log before it")
+
+        yield Post((stringify(parse(message.text), indent=0).encode(),), check)
+        tip, log = message, log_hash(SECOND, log, message.encoded)
+
+
+def _encoded(
+    encode: Callable[[Any], bytes], decode: Callable[[bytes], Any], suite: Suite = CLASSIC
+) -> "_Write":
     """Return how a log is written in an encoding that has one form for each value."""
 
     def write(author: Identity, text: str, posts: int) -> Iterator[Post]:
+        seed = (author.public_key * 2)[: suite.seed_bytes]
+        public = suite.public(seed)
         previous = None
         for number in range(1, posts + 1):
             content = {"type": "post", "text": text}
-            fields = [previous, author.public_key, number, _TIME + number, content]
-            sent = encode([*fields, author.sign(encode(fields))])
+            fields = [previous, public, number, _TIME + number, content]
+            sent = encode([*fields, suite.sign(seed, encode(fields))])
 
-            def check(packets: Sequence[bytes], place: Any = (previous, author.public_key, number)) -> None:
+            def check(packets: Sequence[bytes], place: Any = (previous, public, number)) -> None:
                 *received, signature = value = decode(packets[0])
                 if encode(value) != packets[0] or (received[0], bytes(received[1]), received[2]) != place:
                     raise ValueError("another place, or another form")
-                if not verify(bytes(received[1]), bytes(signature), encode(received)):
+                if not suite.verify(bytes(received[1]), bytes(signature), encode(received)):
                     raise ValueError("the signature does not verify")
 
             yield Post((sent,), check)
-            previous = sha256(sent).digest()
+            previous = suite.hash(sent)
 
     return write
 
@@ -207,12 +235,18 @@ def _tiny(author: Identity, text: str, posts: int) -> Iterator[Post]:
         previous = made.id
 
 
+def _canonical(value: Any) -> bytes:
+    return cbor2.dumps(value, canonical=True)
+
+
 _Write = Callable[[Identity, str, int], Iterator[Post]]
 
 FORMATS: Final[dict[str, _Write]] = {
     "classic JSON": _classic,
     "detached JSON": partial(_classic, is_detached=True),
-    "cbor": _encoded(lambda value: cbor2.dumps(value, canonical=True), cbor2.loads),
+    "countersigned JSON": _countersigned,
+    "cbor": _encoded(_canonical, cbor2.loads),
+    "cbor, Ed448": _encoded(_canonical, cbor2.loads, SECOND),
     "bipf": _encoded(bipf.encode, bipf.decode),
     "Gabby Grove": _gabby_grove,
     "native item": _native,

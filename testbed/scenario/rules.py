@@ -318,6 +318,10 @@ def _check_ending(scenario: Scenario) -> None:
     if ending.after >= workload.items:
         said = f"ending.after: {ending.after}, but there are only {workload.items} items; lower it"
         raise InvalidScenario(said, ("workload", "items"), ("ending", "after"))
+    if ending.suite != "ed25519" and (ending.successor is None or not ending.is_told):
+        key = "successor" if ending.successor is None else "told"
+        said = f"ending.suite: {ending.suite!r} is the successor's, whom the end names; mend ending.{key}"
+        raise InvalidScenario(said, ("ending", "suite"), ("ending", key))
     if ending.successor in scenario.subscribers:
         said = f"ending: successor {ending.successor!r} is a subscriber; name another node"
         raise InvalidScenario(said, ("subscribers",), ("ending", "successor"))

@@ -759,6 +759,9 @@ class Ending(Section):
     is_told: bool = Field(default=True, alias="told")
     """The last item says that it is the last, and names the successor, which has signed that, too. If false,
     it is a post, and nobody learns of either."""
+    suite: Literal["ed25519", "ed448"] = "ed25519"
+    """Hash and signature of the successor's messages. With ed448 they are countersigned by a key that the end
+    names, and subscribers over NDN take no others."""
 
 
 class Deletion(Section):

@@ -19,6 +19,8 @@ from ssb.export import read_export
 from ssb.generate import FIRST_TIMESTAMP, generate_feed
 from ssb.keys import Identity, blob_ref
 from ssb.message import Message
+from ssb.suites.countersignature import EMPTY, countersign, log_hash, succession
+from ssb.suites.suite import CLASSIC, SUITES, PrivateKey
 from ssb_over_ndn.naming import LOGS
 from testbed.errors import UserError
 from testbed.layerings.nodes.workload import Feed, Workload
@@ -335,11 +337,17 @@ def _ended(scenario: Scenario, feed: Feed, ending: Ending) -> list[Feed]:
     """Return a feed up to its last item, and its successor, if there is one, with the rest."""
     rng = Random(f"successor {scenario.seed}")
     heir = None if ending.successor is None else Identity.from_seed(rng.randbytes(32))
+    key = None
+    if ending.suite != CLASSIC.name:
+        suite, drawn = SUITES[ending.suite], Random(f"suite {scenario.seed}")  # the texts stay the same
+        key = PrivateKey.from_seed(suite, drawn.randbytes(suite.seed_bytes))
     messages = feed.messages[: ending.after]
     if ending.is_told:
         assert feed.identity is not None
         before = messages[-2] if ending.after > 1 else None
         content = end_content(feed.key, heir)
+        if key is not None and heir is not None:
+            content |= succession(feed.key, heir.ref, key)
         last = Message.create(feed.identity, before, content, messages[-1].timestamp)
         messages = (*messages[:-1], last)
     ended = Feed(feed.publisher, messages, feed.times[: ending.after], feed.identity)
@@ -347,7 +355,21 @@ def _ended(scenario: Scenario, feed: Feed, ending: Ending) -> list[Feed]:
         return [ended]
     rest = len(feed.messages) - ending.after
     following = generate_feed(rng, rest, heir, None, scenario.workload.item_bytes)
+    if key is not None:
+        following = _countersigned(following, heir, key)
     return [ended, Feed(ending.successor, tuple(following), feed.times[ending.after :], heir)]
+
+
+def _countersigned(messages: Sequence[Message], author: Identity, key: PrivateKey) -> list[Message]:
+    """Return the messages of a log with countersignatures."""
+    log: list[Message] = []
+    before = EMPTY
+    for number, message in enumerate(messages, 1):
+        assert isinstance(message.content, dict)
+        content = countersign(key, author.ref, number, message.timestamp, message.content, before)
+        log.append(Message.create(author, log[-1] if log else None, content, message.timestamp))
+        before = log_hash(key.public.suite, before, log[-1].encoded)
+    return log
 
 
 def _detached(scenario: Scenario, feed: Feed, deletion: Deletion) -> tuple[Feed, frozenset[str]]:

@@ -32,7 +32,7 @@ from ssb.message import Message
 from ssb.tiny.isp import messages as tinyisp
 from ssb.transport.box_stream import Boxer
 from testbed.verify.fuzz import corpus
-from testbed.verify.fuzz.subjects import management, mapping, mqtt, ssb, tiny
+from testbed.verify.fuzz.subjects import management, mapping, mqtt, ssb, suites, tiny
 from testbed.verify.fuzz.subjects.events import PAUSE, Event
 from testbed.verify.fuzz.subjects.node import (
     APPLICATION,
@@ -343,6 +343,8 @@ def for_ssb() -> dict[str, bytes]:
         "handshake": [Event(ssb.HANDSHAKE, 0, bytes(64)), Event(ssb.HANDSHAKE, 1, bytes(80))],
         "boxes": [Event(ssb.BOXES, 0, Boxer(b"k" * 32, bytes(24)).box(b"x" * 50))],
         "content": [Event(ssb.BOXES, 1, each) for each in (ssb.DATA, named, asked_for)],
+        "suites": [Event(ssb.BOXES, 2, text.encode()) for text in suites.TEXTS]
+        + [Event(ssb.BOXES, 2, json.dumps(content).encode()) for content in (*suites.CONTENTS, suites.END)],
         "content-comes": comes,
         "content-goes": [*comes, ebt, part({feed: 16}, 2), Event(ssb.PART, 1, messages[4])],
         "content-late": [ebt, part({feed: 16}), Event(ssb.PART, 0, messages[4]), *comes],

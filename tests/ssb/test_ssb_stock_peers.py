@@ -301,6 +301,24 @@ def test_an_address_with_another_key_is_told(tmp_path: Path) -> None:
         assert "another key than the address says" in one["reason"]
 
 
+def test_countersigned_messages_are_as_others_to_a_stock_peer(tmp_path: Path) -> None:
+    """What a third peer gets from it still has all proofs."""
+    with StockPeer(tmp_path / "stock") as stock, OurPeer(tmp_path / "ours") as ours:
+        ours.publish(1)
+        key = ours.do("suites", "begin")["key"]
+        ours.publish(2)
+        stock.do("request", feeds=[ours.id])
+        ours.do("connect", arguments=[stock.address])
+        until(lambda: stock.do("heads").get(ours.id) == 4)
+        assert stock.do("ids", feed=ours.id) == ours.ids(ours.id)
+        with OurPeer(tmp_path / "third") as third:
+            third.follow(ours.id)
+            third.do("connect", arguments=[stock.address])
+            until(lambda: has_as_many(third, ours.id, 4))
+            asked = {"id": ours.id, "broken": 0, "keys": [key]}
+            assert third.do("suites", "vouched", arguments=[asked])["vouched"] == 4
+
+
 @pytest.mark.parametrize("way", ["ebt", "history"])
 def test_the_end_of_a_feed_is_a_message_to_a_stock_peer(tmp_path: Path, way: str) -> None:
     """It has ours to the last message; and of its own feed, which has ended for us, we take no more."""

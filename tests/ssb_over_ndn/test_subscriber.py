@@ -2,8 +2,11 @@
 
 from collections import deque
 from random import Random
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from small_network import feed_of
 
 from base.units import MS, SECOND
@@ -15,6 +18,8 @@ from ssb.application import Plan
 from ssb.ending import END, end_content
 from ssb.keys import Identity
 from ssb.message import Message
+from ssb.suites.countersignature import EMPTY, countersign, log_hash, succession
+from ssb.suites.suite import SUITES, PrivateKey
 from ssb_over_ndn.following.subscriber import Subscriber
 from ssb_over_ndn.naming import log_name, message_packet
 
@@ -219,6 +224,46 @@ def test_a_subscription_moves_from_feed_to_feed(monkeypatch: pytest.MonkeyPatch,
     ]
     assert [each.feed for each in made] == names[1:]
     assert subscriber.ends() == (0, 0)
+
+
+@given(
+    given_items=st.lists(st.sampled_from(["signed", "plain", "forged"]), max_size=6), is_planned=st.booleans()
+)
+def test_items_of_a_feed_with_another_suite_count_when_they_are_proved(
+    given_items: list[str], is_planned: bool
+) -> None:
+    """The model: an item counts once one in its place or behind it is countersigned, by no other key.
+
+    Also if the feed is followed already when the end names its key, and if another end names another key.
+    """
+    first, second, third, _ = AUTHORS
+    keys = [PrivateKey.from_seed(SUITES["ed448"], bytes([number]) * 57) for number in range(2)]
+    log: list[Message] = []
+    before = EMPTY
+    for number, kind in enumerate(given_items, 1):
+        content: dict[str, Any] = {"type": "post", "text": kind}
+        if kind != "plain":
+            key = keys[kind == "forged"]
+            content = countersign(key, second.ref, number, 1, content, before)
+        log.append(Message.create(second, log[-1] if log else None, content, 1))
+        before = log_hash(SUITES["ed448"], before, log[-1].encoded)
+    ends = [
+        chain(author, end_content(author.ref, second) | succession(author.ref, second.ref, key))
+        for author, key in zip((first, third), keys, strict=True)
+    ]
+    logs = [*ends, log]
+    names = [log_name(author.ref) for author in (first, third, second)]
+    with pytest.MonkeyPatch.context() as patch:
+        for name, each in zip(names, logs, strict=True):
+            patch.setitem(FEEDS, name, each)
+        planned = names if is_planned else names[:2]
+        subscriber = Subscriber({name: Given(name) for name in planned}, Plan(0, SECOND), Given)
+        run(subscriber, 0)
+        for name in names:
+            give(subscriber, name, 9, 1)
+        seen = [seq for _, event, name, seq in run(subscriber, 3) if (event, name) == ("delivered", names[2])]
+    last = max((number for number, kind in enumerate(given_items, 1) if kind == "signed"), default=0)
+    assert seen == list(range(1, last + 1))
 
 
 def test_a_successor_that_is_followed_already_is_not_followed_twice(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -197,6 +197,12 @@ BAD = [
         'subscribers = ["s1"]' + GOOD + '[ending]\nafter = 1\nsuccessor = "s1"',
         r"ending: successor 's1' is a subscriber",
     ),
+    (GOOD + '[ending]\nafter = 1\nsuite = "rsa"', r"ending\.suite: .*'ed25519' or 'ed448'"),
+    (GOOD + '[ending]\nafter = 1\nsuite = "ed448"', r"ending\.suite: .* mend ending\.successor"),
+    (
+        GOOD + '[ending]\nafter = 1\nsuite = "ed448"\nsuccessor = "r1"\ntold = false',
+        r"ending\.suite: .* mend ending\.told",
+    ),
     (GOOD + '[ending]\nafter = 1\nsuccessor = "nobody"', r"ending 'nobody' is not a node"),
     (GOOD + '[ending]\nafter = 1\n[fork]\npublisher = "r1"\nafter = 1', r"ending, fork: choose one"),
     (GOOD + "[ending]\nafter = 1\n[workload]\nfeeds = 2", r"ending: there must be one feed, not 2"),

@@ -6,7 +6,7 @@ from testbed.cli.group import LazyGroup
 
 _PLACES = {
     name: f"testbed.cli.model.{name}:{name}"
-    for name in ("ladder", "costs", "social", "friends", "sparse", "formats", "hashes")
+    for name in ("ladder", "costs", "social", "friends", "sparse", "formats", "hashes", "breaks")
 }
 
 

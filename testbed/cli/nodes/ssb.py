@@ -39,6 +39,9 @@ class Settings:
     cls=LazyGroup,
     places={
         "check": "testbed.cli.nodes.ssb_check:check",
+        "suite": "testbed.cli.nodes.ssb_check:suite",
+        "notarise": "testbed.cli.nodes.ssb_check:notarise",
+        "vouched": "testbed.cli.nodes.ssb_check:vouched",
         "end": "testbed.cli.nodes.ssb_end:end",
         "delete": "testbed.cli.nodes.ssb_end:delete",
         "device": "testbed.cli.nodes.ssb_device:device",

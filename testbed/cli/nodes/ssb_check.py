@@ -1,12 +1,17 @@
-"""`feednet ssb check`: integrity of a peer's store."""
+"""`feednet ssb check`: integrity of a peer's store; `suite`, `notarise` and `vouched`: that of logs when the
+classic hash or signature breaks.
+"""
 
+from collections.abc import Iterator, Sequence
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import click
 
-from testbed.cli.nodes.ssb import Settings
-from testbed.cli.nodes.ssb_lines import numbers_text
+from testbed.cli.nodes.ssb import Settings, commands_of
+from testbed.cli.nodes.ssb_lines import numbers_text, reference_of, when
 from testbed.errors import UserError
 
 
@@ -47,6 +52,107 @@ def check(settings: Settings) -> None:
         found = [_counted(damaged, "message")] if damaged else []
         found += [_counted(blobs, "blob")] if blobs else []
         raise UserError(f"damaged: {' and '.join(found)}; run the peer, so that others send them again")
+
+
+@click.command()
+@click.option(
+    "--anew",
+    is_flag=True,
+    help="All messages of your feed that are here are yours, also those that came from others; and if the "
+    "second key is lost, make another.",
+)
+@click.pass_obj
+def suite(settings: Settings, *, anew: bool) -> None:
+    """Make a key of a second suite (Ed448 and BLAKE2b), which countersigns all further messages.
+
+    Prints the key; the log declares it. Others who know the key can tell your messages from forged ones even
+    when Ed25519 or SHA-256 is broken. The key vouches for the messages that your feed has now, and for those
+    that are written here. It is in the file `secret.ed448`: keep a copy of it.
+    """
+    with commands_of(settings, begins=True) as commands:
+        click.echo(commands.answer(["suites", "begin"], [{"anew": anew}])["key"])
+
+
+@click.command()
+@click.argument("feeds", nargs=-1, required=True, metavar="FEED...")
+@click.pass_obj
+def notarise(settings: Settings, feeds: Sequence[str]) -> None:
+    """Publish, with today's date, the hash of all messages of each FEED that are here.
+
+    Whoever trusts your key of the second suite (`suite`) can take these messages as genuine after a break.
+    """
+    with commands_of(settings) as commands:
+        for feed in [reference_of(text) for text in feeds]:
+            answer = commands.answer(["suites", "notarise"], [feed])
+            click.echo(f"{answer['key']}  messages 1 to {answer['sequence']} of {feed}")
+
+
+@click.command()
+@click.argument("feed")
+@click.option(
+    "--broken",
+    type=click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S"]),
+    required=True,
+    help="When the classic hash or signature broke, UTC: what was notarised later proves nothing.",
+)
+@click.option("--notary", "notaries", multiple=True, metavar="KEY", help="A notary's key (repeatable).")
+@click.option(
+    "--key",
+    "keys",
+    multiple=True,
+    metavar="KEY",
+    help="The author's second key, if you are sure (repeatable).",
+)
+@click.pass_obj
+def vouched(
+    settings: Settings, feed: str, broken: datetime, notaries: Sequence[str], keys: Sequence[str]
+) -> None:
+    """Say which messages of FEED are genuine, though anybody could have signed them since the break.
+
+    These are the messages that a notary's log has the hash of, from before the break, and those that the
+    author has countersigned. Exit status 1 if others are here, if messages are missing, or if a notary
+    contradicts the log or another notary.
+    """
+    if not notaries and not keys:
+        raise click.UsageError("give --notary KEY, or the author's --key KEY: nothing else proves anything")
+    feed = reference_of(feed)
+    options: dict[str, Any] = {"id": feed, "broken": broken.replace(tzinfo=UTC).timestamp() * 1000}
+    with commands_of(settings) as commands:
+        found = commands.answer(["suites", "vouched"], [options | {"notaries": [*notaries], "keys": [*keys]}])
+    last, total, by = (found[name] for name in ("vouched", "messages", "notarised"))
+    if last:
+        said = "countersigned by the author" if by is None else _notarised(by)
+        click.echo(f"vouched for  messages 1 to {last} of {total}: {said}")
+    if found["key"] is not None:
+        click.echo(f"goes on as   {found['successor']}, with the key {found['key']}")
+    problems = [*_problems(found)]
+    for word, text in problems:
+        click.echo(f"{word:<11}  {text}")
+    if last < total:
+        raise UserError(f"messages {last + 1} to {total} of {feed} may be forged: nothing vouches for them")
+    if problems:
+        raise UserError(f"{feed}: not all statements about it agree with the {total} messages here")
+
+
+def _problems(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield what contradicts a log, or is missing of it: a word, and a text."""
+    if (disputed := found["disputed"]) is not None:
+        yield "disputed", f"messages 1 to {disputed['sequence']} are not those {_notarised(disputed)}"
+    if found["differing"]:
+        one, other = found["differing"]
+        texts = f"{_notarised(one)}, and others {_notarised(other)}"
+        yield "differing", f"messages 1 to {one['sequence']}: some were {texts}"
+    if (beyond := found["beyond"]) is not None:
+        yield (
+            "missing",
+            f"messages 1 to {beyond['sequence']} were {_notarised(beyond)}; {found['messages']} are here",
+        )
+    if found["read"] < found["messages"]:
+        yield "damaged", f"message {found['read'] + 1}: run the peer, so that others send it again"
+
+
+def _notarised(statement: dict[str, Any]) -> str:
+    return f"notarised on {when(statement['date'])} by {statement['notary']}"
 
 
 def _counted(number: int, noun: str) -> str:

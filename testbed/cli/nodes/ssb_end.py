@@ -1,6 +1,7 @@
 """Endings: `feednet ssb end`, of a feed, and the feed that goes on in its place; `delete`, of a content."""
 
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import click
@@ -28,20 +29,25 @@ def end(settings: Settings, successor: Path | None, for_good: bool) -> None:
     """Write the last message of this feed. Nothing can be published after it, ever.
 
     A successor's key signs the message, too: peers that replicate this feed replicate the successor from
-    then on. The successor's feed repeats whom this feed follows and blocks, and the names that it has given,
-    and this feed adds it to its private groups.
+    then on. If the successor has a key of a second suite (`suite`), that key signs as well. The successor's
+    feed repeats whom this feed follows and blocks, and the names that it has given, and this feed adds it to
+    its private groups.
     Prints the message's id, and the successor. Keep this peer running until others have the message.
     """
+    from ssb.daemon.account import SUITE_SECRET
+
     exclude("successor", "for_good")
     if successor is None and not for_good:
         raise click.UsageError("give --successor DIRECTORY, or --for-good if no feed goes on in its place")
     if successor is not None and successor.expanduser().resolve() == settings.path.resolve():
         raise UserError(f"{successor}: holds the feed that is to end; name another directory")
+    if successor is not None and (settings.path / SUITE_SECRET).exists():
+        _check_suite(successor.expanduser())
     with commands_of(settings) as commands:
         feed = _open_feed(commands)
         options = {"id": feed, "type": DETACHED, "contents": True}
         states = {entry.get("state") for entry in commands.stream(["createLogStream"], [options])}
-        heir = None
+        heir, suite = None, {}
         if successor is not None:
             heir = _continue(successor.expanduser(), feed, _statements(commands, feed))
             # Stock peers do not know this type: they find the successor as a feed that this one follows.
@@ -49,7 +55,8 @@ def end(settings: Settings, successor: Path | None, for_good: bool) -> None:
             for group in commands.answer(["groups", "list"], []):
                 if group["isMember"]:
                     commands.answer(["groups", "add"], [group["id"], [heir.ref], ""])
-        click.echo(commands.answer(["publish"], [end_content(feed, heir)])["key"])
+            suite = _suite_of(successor.expanduser(), feed, heir.ref)
+        click.echo(commands.answer(["publish"], [end_content(feed, heir) | suite])["key"])
     if heir is not None:
         click.echo(heir.ref)
     if states - {None, "dropped"}:
@@ -94,6 +101,27 @@ def _continue(directory: Path, feed: str, statements: dict[tuple[str, str], dict
             if subject not in known:
                 commands.answer(["publish"], [content])
     return key_file.read(directory / "secret")
+
+
+def _check_suite(directory: Path) -> None:
+    """Refuse a successor without a second key: its messages would be less safe than those of this feed."""
+    from ssb.daemon.account import SUITE_SECRET
+
+    if not (directory / SUITE_SECRET).exists():
+        raise UserError(
+            f"{directory}: has no second key, and this feed has one; make one with "
+            f"`feednet ssb --path {quote(str(directory))} suite`"
+        )
+
+
+def _suite_of(directory: Path, feed: str, heir: str) -> dict[str, Any]:
+    """Return what the end says of the successor's second suite: nothing if its account has none."""
+    from ssb.daemon.account import SUITE_SECRET
+    from ssb.suites.countersignature import succession
+    from ssb.suites.own_key import read_key
+
+    key = read_key(directory / SUITE_SECRET)
+    return {} if key is None else succession(feed, heir, key)
 
 
 def _open_feed(commands: Any) -> str:

@@ -130,6 +130,20 @@ BUGS = {
         "self._claims[named].author == message.author",
         "False",
     ),
+    "a countersignature unchecked": Bug(
+        "ssb",
+        "ssb.suites.countersignature",
+        "check",
+        'not key.verifies(proof["signature"], signed)',
+        "False",
+    ),
+    "a successor's key that has not consented": Bug(
+        "ssb",
+        "ssb.suites.countersignature",
+        "successor_key",
+        'key.verifies(suite.get("consent"), agreed)',
+        "True",
+    ),
     "a chunk of no feed": Bug("tiny", "ssb.tiny.vectors", "read_chunk_vector", "place >= size", "False"),
     "an entry without its signature": Bug(
         "tiny",

@@ -36,6 +36,7 @@ from ssb.transport.handshake import MAIN_NETWORK, ClientHandshake, HandshakeErro
 from ssb.transport.muxrpc import BodyType, Packet, encode
 from ssb.transport.secure_stream import PLAIN_MARK
 from testbed.verify.fuzz.subjects.events import Event, Timed, read_events
+from testbed.verify.fuzz.subjects.suites import check_suites
 from testbed.verify.fuzz.subjects.wire import expect
 
 RAW, REQUEST, PART, END, HANDSHAKE, BOXES, ANSWER = range(7)
@@ -107,7 +108,7 @@ class _World(Timed):
         elif kind == HANDSHAKE:
             _fuzz_handshake(content, is_client=bool(which & 1))
         elif kind == BOXES:
-            (_fuzz_content if which & 1 else _fuzz_box_stream)(content)
+            (_fuzz_box_stream, _fuzz_content, check_suites)[which % 3](content)
         else:
             duration = _PAUSES[which % len(_PAUSES)]
             self.pass_time(self.peer, duration, _MOST_WAKES, self._take_actions)
