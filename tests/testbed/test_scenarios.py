@@ -384,8 +384,8 @@ def test_newcomers_need_a_switch_of_their_own_or_a_provider_and_an_author_who_is
     _, by_contract = ran("newcomers", "tiny-isp")
     assert delivered(by_contract) == dict.fromkeys(("p1", "p2", "p3", "n1", "n2"), wanted.workload.items)
     middle = by_contract.nodes["middle"].counters()
-    assert middle["contracts"] == 8, "n3 and n4 have contracts, but nobody to subscribe to"
-    assert middle["subscriptions_seen"] == 5
+    assert middle["contracts"] == 8, "n3 and n4 have contracts, but nobody who accepts them"
+    assert middle["subscriptions_seen"] == 7, "their requests are seen, too"
 
 
 def test_a_newcomer_sends_nothing_before_it_comes(tmp_path: Path) -> None:
