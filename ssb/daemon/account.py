@@ -130,13 +130,8 @@ class Account:
     def contents(self) -> Contents:
         """The contents of detached messages; opened on first use, as all messages that name some are read."""
         contents = Contents(self.blobs, on_deletion=self._add_deleted)
-        for stored in read_log(self.feeds, 0, {DETACHED, DELETE}):
-            contents.add(stored.message)
-        for dropped in self._dropped():
-            with suppress(KeyError):  # its feed is not here any more
-                contents.drop(dropped)
-        for deleted in _words_of(self.path / DELETED):
-            contents.refuse(deleted)
+        named = (stored.message for stored in read_log(self.feeds, 0, {DETACHED, DELETE}))
+        contents.restore(named, self._dropped(), _words_of(self.path / DELETED))
         return contents
 
     @cached_property

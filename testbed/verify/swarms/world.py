@@ -25,6 +25,7 @@ from testbed.verify.kit.outcome import OutcomeOptions, Violation
 from testbed.verify.kit.shrink import emulated
 from testbed.verify.kit.story import Step
 from testbed.verify.kit.world import World, reached
+from testbed.verify.swarms.holes import Holes
 from testbed.verify.swarms.members import (
     Babbler,
     CountedLoose,
@@ -36,7 +37,7 @@ from testbed.verify.swarms.members import (
     OldFeeds,
     Replayer,
 )
-from testbed.verify.swarms.story import Swarm, make_swarm, messages
+from testbed.verify.swarms.story import Swarm, author, make_swarm, messages
 from topologies.emulator.network import EmulatedNetwork
 
 CATCH_UP_NS = 600 * SECOND
@@ -69,6 +70,7 @@ class _World(World[Swarm]):
         super().__init__(swarm, wanted)
         self.topology = TopologySpec(links=swarm.links).build()
         self._stores = {peer: self._store(peer) for peer in swarm.peers}
+        self._holes = Holes(swarm, self._stores)
         self._clocks: dict[str, dict[str, dict[str, int]]] = {peer: {} for peer in swarm.peers}
         self._wanted = {peer: {self._key(feed) for feed in swarm.follows[peer]} for peer in swarm.peers}
         self._ever = {peer: set(wanted) for peer, wanted in self._wanted.items()}
@@ -105,9 +107,11 @@ class _World(World[Swarm]):
         return OldFeeds() if peer in self.story.old else MemoryFeeds()
 
     def _key(self, feed: int) -> str:
-        return messages(feed)[0].author
+        return author(feed).ref
 
     def _messages(self, feed: int, branch: int = 0) -> tuple[Message, ...]:
+        if feed in self._holes.logs:
+            return self._holes.logs[feed]
         return messages(feed, branch, self.story.ends.get(feed, ()))
 
     def _identity(self, peer: str) -> Identity:
@@ -127,6 +131,7 @@ class _World(World[Swarm]):
             sorted(self._wanted[name]),
             _OPTIONS._replace(encrypts=swarm.encrypts),
             random,
+            blobs=self._holes.blobs(name),
             loose=self._loose(name, random) if self._has_wants else None,
         )
         for (author, blocked), _ in self._blocked.items():
@@ -163,6 +168,8 @@ class _World(World[Swarm]):
             self.network.replace(name, [Program(self._members[name], {1: StreamPort(PORT)})])
         elif step.do == "want":
             self._want_message(*step.what)
+        elif step.do in ("drop", "fetch"):
+            self._do_with_content(step.do, *step.what)
         else:
             self._do_with_feed(step, self.now)
 
@@ -171,6 +178,16 @@ class _World(World[Swarm]):
         self._sought[name][id_] = feed, number
         peer = self._members[name].peer
         peer.services.loose.want(id_)
+        peer.connections.update(self.now)
+        self._members[name].watch(self.now)
+        self.network.settle(name)
+
+    def _do_with_content(self, do: str, name: str, feed: int, number: int) -> None:
+        peer = self._members[name].peer
+        if do == "fetch":
+            peer.services.blobs.want(self._holes.fetch(name, feed, number))
+        elif self._holes.drop(name, feed, number):
+            peer.services.blobs.update_contents()
         peer.connections.update(self.now)
         self._members[name].watch(self.now)
         self.network.settle(name)
@@ -198,6 +215,7 @@ class _World(World[Swarm]):
             self._written[name, feed] += 1
             if key in self._stores[name].forks() or self._stores[name].tips().get(key, 0) != written:
                 return  # it knows the other branch
+            self._holes.write(name, feed, written + 1)
             member.peer.append([self._messages(feed, branch)[written]], now)
         elif step.do == "follow":
             self._wanted[name].add(key)
@@ -233,6 +251,7 @@ class _World(World[Swarm]):
             self._go_on(name, message, now)
         self._check_ended(name)
         self._check_loose(name)
+        self._holes.check(name)
         connections = len(member.peer.connections)
         if connections > _CONNECTIONS + _HANDSHAKES:
             raise Violation("bounded", name, f"has {connections} connections")
@@ -370,7 +389,7 @@ class _World(World[Swarm]):
             held = self._stores[name].tips().get(key, 0)
             if held < tip if name in self.story.old else held != tip:
                 return Violation("delivery", name, f"has {held} of {tip} of {key[:5]}")
-        return self._unfetched()
+        return self._unfetched() or self._holes.lacking(self.story.calls)
 
     def _check_silence(self) -> None:
         """Check that complete peers fall silent, if none of them is hostile."""
@@ -387,5 +406,5 @@ def _receives(session: Session, feed: str) -> bool:
 
 
 SWARMS = Family(
-    "swarms", Swarm, make_swarm, _World, CATCH_UP_NS, emulated("calls", "feeds", "hostile"), CHANGES
+    "swarms", Swarm, make_swarm, _World, CATCH_UP_NS, emulated("calls", "feeds", "hostile", "holes"), CHANGES
 )
