@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from ssb.replication.blobs import BlobSource
+from ssb.replication.blobs import BlobFetch, BlobSource
 from ssb.replication.history import HistoryFetch, HistorySource
 from ssb.transport.calls import Answered, CallEvent, Calls
 from ssb.transport.secure_stream import Channel
@@ -31,7 +31,7 @@ class Connection:
         sources: calls of form source that this side answers.
         asks_by_history: this peer requests feeds by `createHistoryStream`, as the other has no EBT.
         fetches: its calls of `createHistoryStream`.
-        blob_fetches: its calls of `blobs.get`, each with its blob.
+        blob_fetches: its calls of `blobs.get`.
         wants_told: the remote's call of `blobs.createWants`.
         wants_heard: this peer's own.
         loose: calls of `ooo.stream`, of both sides.
@@ -61,7 +61,7 @@ class Connection:
     asks_by_history: bool = False
     sources: dict[int, HistorySource | BlobSource] = field(default_factory=dict)
     fetches: dict[int, HistoryFetch] = field(default_factory=dict)
-    blob_fetches: dict[int, str] = field(default_factory=dict)
+    blob_fetches: dict[int, BlobFetch] = field(default_factory=dict)
     wants_told: int | None = None
     wants_heard: int | None = None
     loose: dict[int, None] = field(default_factory=dict)

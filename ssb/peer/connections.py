@@ -118,6 +118,7 @@ class Connections(Mapping[int, Connection]):
         self._changed |= dict.fromkeys(connection.number for connection in due)  # to set their timers again
         for connection in due:
             with self.isolated(connection, now):
+                self._services.give_up_fetches(connection, now)
                 if not connection.remote:
                     if now >= connection.since + self._options.handshake:
                         self.refuse(connection, "the handshake takes too long", now)
@@ -197,6 +198,9 @@ class Connections(Mapping[int, Connection]):
         if not connection.remote:
             return connection.since + self._options.handshake
         deadline = connection.heard + self._options.idle
+        patience = self._services.patience_ends(connection)
+        if patience is not None:
+            deadline = min(deadline, patience)
         if not connection.is_full:
             due = self._services.output_due(connection)
             deadline = deadline if due is None else min(deadline, due)

@@ -146,12 +146,12 @@ class Holes:
         blobs.update_contents()
         return blobs
 
-    def write(self, name: str, feed: int, number: int) -> None:
+    def write(self, name: str, feed: int, number: int, blobs: Blobs) -> None:
         """Let an author store the content of the message that it is about to write."""
-        if feed in self._swarm.holes and name in self._places:
-            _, content = _names(feed, number)
-            if content is not None and reference_of(self.logs[feed][number - 1]) is not None:
-                self._places[name].store.add(content.blob)
+        _, content = _names(feed, number)
+        if content is not None and reference_of(self.logs[feed][number - 1]) is not None:
+            self._places[name].store.add(content.blob)
+            blobs.announce(content.reference.blob)
 
     def drop(self, name: str, feed: int, number: int) -> bool:
         """Let a user delete the content of a message, if that is here; return whether it is."""

@@ -187,14 +187,15 @@ def _holes(
     for feed in sorted(rng.sample(able, rng.randint(1, len(able)))):
         requests = []
         for number in sorted(rng.sample(range(2, LONGEST), rng.randint(0, 3))):
-            of = rng.choice([*holes, feed]) if rng.random() < 0.2 else feed
+            of = rng.choice([*holes, feed]) if rng.random() < 0.4 else feed
             named = rng.sample(range(1, number), rng.randint(1, min(4, number - 1)))
             requests.append(Request(number, of, tuple(sorted(named))))
         holes[feed] = tuple(requests)
     steps = []
     for _ in range(rng.choice([0, 2, 4, 8])):
-        what = (rng.choice(honest), rng.choice([*holes]), rng.randint(1, LONGEST // 2))
-        steps.append(Step(rng.randint(0, last), rng.choice(["drop", "drop", "fetch"]), what))
+        do = rng.choice(["drop", "drop", "fetch", "restart"])
+        content = (rng.choice([*holes]), rng.randint(1, LONGEST // 2)) if do != "restart" else ()
+        steps.append(Step(rng.randint(0, last), do, (rng.choice(honest), *content)))
     return holes, tuple(steps)
 
 

@@ -215,7 +215,8 @@ class _World(World[Swarm]):
             self._written[name, feed] += 1
             if key in self._stores[name].forks() or self._stores[name].tips().get(key, 0) != written:
                 return  # it knows the other branch
-            self._holes.write(name, feed, written + 1)
+            if feed in self._holes.logs:
+                self._holes.write(name, feed, written + 1, member.peer.services.blobs)
             member.peer.append([self._messages(feed, branch)[written]], now)
         elif step.do == "follow":
             self._wanted[name].add(key)
