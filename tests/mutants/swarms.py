@@ -158,7 +158,11 @@ HOLE_MUTANTS: Mutants = {
     "fetched again for others": (Patch(Contents, "refuses", returns(False)),),
     "fetched again after a restart": (Patch(Contents, "_refuse", returns(None)),),
     "the user's deletions forgotten": (
-        instead(Contents, "restore", lambda original, self, messages, dropped, *rest: original(self, messages, (), *rest)),
+        instead(
+            Contents,
+            "restore",
+            lambda original, self, messages, dropped, *rest: original(self, messages, (), *rest),
+        ),
     ),
     "any blob shown as content": (
         Patch(contents, "attach", lambda _: lambda author, reference, data: opened(data)[1]),

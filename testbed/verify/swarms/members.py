@@ -22,7 +22,7 @@ from base.units import SECOND
 from ssb.canonical import Value, object_in, parse, stringify
 from ssb.message import ForkedFeed, InvalidMessage, Message
 from ssb.peer.peer import Peer
-from ssb.peer.program import PeerWrapper
+from ssb.peer.program import PeerEvent, PeerWrapper
 from ssb.replication.loose import Loose
 from ssb.store.blobs import MemoryBlobs
 from ssb.store.feeds import Appended, Stored
@@ -46,6 +46,10 @@ class Member(PeerWrapper):
     def watch(self, now: int) -> None:
         """Check the peer; hostile ones are not checked."""
         self.peer.take_events()
+
+    def news(self) -> list[PeerEvent]:
+        """Return the events since the last call."""
+        return self.peer.take_events()
 
     def take_actions(self) -> list[StreamAction]:
         """See StreamEndpoint."""

@@ -39,7 +39,9 @@ class Swarm(Story):
     A step is "write" (a peer, a feed), "follow" and "leave" (a peer, a feed), "block" (a feed, a peer), "cut"
     and "heal" (the two ends of a link), "restart" and "forget" (a peer; it loses others' positions), "want"
     (a peer that looks for a message by its id, the feed, the number), "drop" and "fetch" (a peer whose user
-    deletes the content of a message there, or asks for its blob; the feed, the number).
+    deletes the content of a message there, or asks for its blob; the feed, the number). Users say, alone,
+    "say" and "name"; of another user, "befriend", "invite", "join" and "remove" (a device), and "intrude": a
+    user writes false messages to become, or to end, a device's identity.
 
     Attributes:
         seed: of the links and of the peers' draws.
@@ -53,6 +55,7 @@ class Swarm(Story):
         ends: a feed that ends -> the number of its last message and, if it has one, its successor.
         old: peers that know of no ends, as stock peers do: they write and pass on what is behind one.
         holes: a feed whose contents stand beside it -> its requests to delete some.
+        users: peers that have an account, and so a feed of their own, which may be a device of an identity.
     """
 
     PAIRS: ClassVar[Mapping[str, str]] = {"cut": "heal"}
@@ -67,6 +70,7 @@ class Swarm(Story):
     ends: dict[int, tuple[int, ...]] = field(default_factory=dict)
     old: frozenset[str] = frozenset()
     holes: dict[int, tuple[Request, ...]] = field(default_factory=dict)
+    users: frozenset[str] = frozenset()
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -133,10 +137,14 @@ def make_swarm(seed: int) -> Swarm:
     steps = _steps(rng, peers, honest, links, feeds)
     encrypts = rng.random() < 0.7
     ends, old = _ends(Random(f"swarms {seed} ends"), honest, feeds)
-    steps += _wants(Random(f"swarms {seed} wants"), honest, feeds, ends, steps[-1].at)
-    holes, more = _holes(Random(f"swarms {seed} holes"), honest, feeds, ends, steps[-1].at)
+    last, holes = steps[-1].at, dict[int, tuple[Request, ...]]()
+    users, more = _users(Random(f"swarms {seed} users"), [peer for peer in honest if peer not in old], last)
+    if not users:
+        more = _wants(Random(f"swarms {seed} wants"), honest, feeds, ends, last)
+        holes, about_contents = _holes(Random(f"swarms {seed} holes"), honest, feeds, ends, last)
+        more += about_contents
     steps = tuple(sorted(steps + more, key=lambda step: step.at))
-    return Swarm(seed, steps, encrypts, peers, links, calls, feeds, follows, hostile, ends, old, holes)
+    return Swarm(seed, steps, encrypts, peers, links, calls, feeds, follows, hostile, ends, old, holes, users)
 
 
 def _ends(
@@ -197,6 +205,32 @@ def _holes(
         content = (rng.choice([*holes]), rng.randint(1, LONGEST // 2)) if do != "restart" else ()
         steps.append(Step(rng.randint(0, last), do, (rng.choice(honest), *content)))
     return holes, tuple(steps)
+
+
+def _users(rng: Random, able: list[str], last: int) -> tuple[frozenset[str], tuple[Step, ...]]:
+    """In some stories, draw users, and what they do to be devices of one identity."""
+    if len(able) < 2 or rng.random() < 0.85:
+        return frozenset(), ()
+    steps = []
+
+    def add(do: str, *what: str, after: int = 0) -> int:
+        at = rng.randint(after, last)
+        steps.append(Step(at, do, what))
+        return at
+
+    for user in able:
+        for do in rng.choices(["say", "name", "befriend"], k=rng.randint(0, 4)):
+            add(do, user, *rng.sample([other for other in able if other != user], do == "befriend"))
+    for _ in range(rng.randint(1, 3)):
+        one, other = rng.sample(able, 2)
+        begun = add("invite", one, other)
+        for _ in range(3):
+            add("join", other, one, after=begun)
+        if rng.random() < 0.3:
+            add("remove", one, other, after=begun)
+        if rng.random() < 0.4:
+            add("intrude", *rng.sample(able, 2), after=begun)
+    return frozenset(able), tuple(steps)
 
 
 def _links(rng: Random, peers: tuple[str, ...]) -> tuple[Link, ...]:
