@@ -227,7 +227,7 @@ def _users(rng: Random, able: list[str], last: int) -> tuple[frozenset[str], tup
         for _ in range(3):
             add("join", other, one, after=begun)
         if rng.random() < 0.3:
-            add("remove", one, other, after=begun)
+            add("remove", one, other, after=max(begun, last * 2 // 3))
         if rng.random() < 0.4:
             add("intrude", *rng.sample(able, 2), after=begun)
     return frozenset(able), tuple(steps)

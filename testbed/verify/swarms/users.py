@@ -5,7 +5,7 @@ of which identity once all that was said has come.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from random import Random
@@ -253,8 +253,8 @@ class Users:
             self._fusing[name][message.id] = message
         return is_about
 
-    def check(self, name: str) -> None:
-        """Check the devices that a user's peer sees, after news of devices."""
+    def check(self, name: str, wanted: Collection[str]) -> None:
+        """Check the devices that a user's peer sees, and what it replicates, after news of devices."""
         fusions, here = self.accounts[name].views.fusions, self._fusing[name]
         again = Fusions()
         for id_ in sorted(here):
@@ -280,14 +280,17 @@ class Users:
         said_all = set[str]().union(*(said.messages for said in self._ledger.said.values()))
         if said_all <= here.keys() and fusions.identities() != self._ledger.identities():
             raise Violation("devices", name, "sees other identities than there are")
-        self._check_follows(name)
+        self._check_follows(name, wanted)
 
-    def _check_follows(self, name: str) -> None:
-        """Check that a follow of one device is a follow of all."""
+    def _check_follows(self, name: str, wanted: Collection[str]) -> None:
+        """Check that a peer replicates what its user follows, with a feed all devices of its identity, and
+        those that a replicated one has invited."""
         account = self.accounts[name]
-        replicated = account.graph.replicated()
-        for feed in self._ledger.follows[self._ref(name)] | {self._ref(name)}:
-            apart = {*account.views.fusions.devices(feed)} - replicated
+        fusions, replicated = account.views.fusions, account.graph.replicated()
+        for feed in replicated | self._ledger.follows[self._ref(name)]:
+            invites = [fusion.invites for fusion in fusions.concerning(feed)]
+            invited = {other for pairs in invites for by, other in pairs if by == feed}
+            apart = {*fusions.devices(feed)} - replicated | invited.difference(wanted)
             if apart:
                 raise Violation("followed", name, f"does not replicate {_few(apart)}, devices of {feed[:5]}")
 

@@ -280,7 +280,7 @@ class _World(World[Swarm]):
                 )
             self._go_on(name, message, now)
         if has_news_of_devices:
-            self._users.check(name)
+            self._users.check(name, self._wants(name))
         self._check_ended(name)
         self._check_loose(name)
         self._holes.check(name)
