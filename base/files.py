@@ -12,7 +12,7 @@ OF_WRITING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 
 
 def memory_directory() -> str | None:
-    """Return a directory in memory for thousands of small files, None if there is none: see tempfile's `dir`."""
+    """Return a directory in memory, if available, for thousands of small files: `dir` of `tempfile`."""
     return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 

@@ -5,7 +5,7 @@ content of another's message, or a wrong size; and some ask to delete what anoth
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from random import Random
 from typing import Any, NamedTuple
@@ -99,6 +99,15 @@ class _WatchedBlobs(MemoryBlobs):
         super()._keep(place, digest)
 
 
+class _Named(NamedTuple):
+    """A content that a message names, maybe falsely."""
+
+    message: Message
+    blob: str
+    is_dropped: bool
+    is_true: bool
+
+
 class _Place:
     """What of contents an honest peer keeps beyond a restart, and what was seen of it."""
 
@@ -123,6 +132,10 @@ class Holes:
 
     def __init__(self, swarm: Swarm, feeds: Mapping[str, FeedStore]) -> None:
         self.logs = holed_logs(swarm)
+        self._references = {
+            feed: [(each, found) for each in messages if (found := reference_of(each)) is not None]
+            for feed, messages in self.logs.items()
+        }
         self._swarm = swarm
         self._places = {name: _Place(feeds[name]) for name in swarm.honest}
         written = (_content(feed, number) for feed in range(POOL) for number in range(1, LONGEST + 1))
@@ -170,35 +183,25 @@ class Holes:
 
     # The model
 
-    def _here(self, name: str) -> Iterator[tuple[Message, Reference]]:
-        """Yield the detached messages that a peer has, with what they say of their contents."""
-        tips = self._places[name].feeds.tips()
-        for messages in self.logs.values():
-            for message in messages[: tips.get(messages[0].author, 0)]:
-                reference = reference_of(message)
-                if reference is not None:
-                    yield message, reference
-
-    def _dropped(self, name: str) -> set[str]:
-        """Return the messages whose contents their author asks a peer to delete, or its user has deleted."""
-        tips, found = self._places[name].feeds.tips(), set(self._places[name].dropped)
+    def _named(self, name: str) -> list[_Named]:
+        """Return the contents that the messages at a peer name; their author asks to delete some of them, and
+        the peer's user has deleted others."""
+        place = self._places[name]
+        tips, dropped, here = place.feeds.tips(), set(place.dropped), list[tuple[Message, Reference]]()
         for feed, messages in self.logs.items():
+            tip = tips.get(messages[0].author, 0)
+            here += [each for each in self._references[feed] if each[0].sequence <= tip]
             for asked in self._swarm.holes[feed]:
-                if asked.of == feed and asked.number <= tips.get(messages[0].author, 0):
-                    found |= {messages[each - 1].id for each in asked.named}
-        return found
+                if asked.of == feed and asked.number <= tip:
+                    dropped |= {messages[each - 1].id for each in asked.named}
+        return [
+            _Named(message, reference.blob, message.id in dropped, self._is_true(message, reference))
+            for message, reference in here
+        ]
 
     def _is_true(self, message: Message, reference: Reference) -> bool:
         content = self._written[reference.blob]
         return (message.author, reference) == content[:2]
-
-    def _dead(self, name: str) -> set[str]:
-        """Return the blobs that are the contents of messages at a peer, all of which are dropped there."""
-        dropped = self._dropped(name)
-        true = [(m.id, reference.blob) for m, reference in self._here(name) if self._is_true(m, reference)]
-        return {blob for id_, blob in true if id_ in dropped} - {
-            blob for id_, blob in true if id_ not in dropped
-        }
 
     # Invariants
 
@@ -210,7 +213,8 @@ class Holes:
         place.seen = seen
         if place.store.used != place.store.counted:
             raise Violation("bytes", name, f"counts {place.store.used} of {place.store.counted} bytes")
-        here, dead = set(place.store.blobs()), self._dead(name)
+        named, here = self._named(name), set(place.store.blobs())
+        dead = _dead(named)
         if not here <= self._written.keys():
             raise Violation("authentic", name, "holds a blob that nobody has written")
         for blob in here & dead:
@@ -218,31 +222,26 @@ class Holes:
         for blob in place.held - here - dead:
             raise Violation("kept", name, f"has lost {blob[:6]}, which nobody may delete")
         place.held = here
-        self._check_shown(name, here)
-        self._check_deleted(name)
+        for each in named:
+            is_shown = each.blob in here and each.is_true and not each.is_dropped
+            if place.contents.content(each.message.id) != (
+                self._written[each.blob].value if is_shown else None
+            ):
+                said = "lacks its content" if is_shown else "has a content that is not its own"
+                raise Violation("shown", name, f"{each.message.author[:5]} {each.message.sequence} {said}")
+        self._check_deleted(name, named)
 
     def _state(self, place: _Place) -> object:
         store = place.store
         return place.feeds.end, len(place.dropped), store, store.changes, store.used
 
-    def _check_shown(self, name: str, here: Collection[str]) -> None:
-        """Check that a message is shown with the content that its author has written, or with none."""
-        place, dropped = self._places[name], self._dropped(name)
-        for message, reference in self._here(name):
-            is_shown = message.id not in dropped and reference.blob in here
-            is_shown = is_shown and self._is_true(message, reference)
-            expected = self._written[reference.blob].value if is_shown else None
-            if place.contents.content(message.id) != expected:
-                said = "another content than" if expected else "a content that is not"
-                raise Violation("shown", name, f"{message.author[:5]} {message.sequence} has {said} its own")
-
-    def _check_deleted(self, name: str) -> None:
+    def _check_deleted(self, name: str, named: Sequence[_Named]) -> None:
         """Check that a peer fetches no content again that it has deleted, unless its user asks for that."""
         place = self._places[name]
-        blobs = {message.id: reference.blob for message, reference in self._here(name)}
-        named = Counter(blobs.values())
+        blobs = {each.message.id: each.blob for each in named if each.is_true}
+        allowed = Counter(blobs.values()) + place.asked
         for blob, times in Counter(blobs[id_] for id_ in place.deleted).items():
-            if times > named[blob] + place.asked[blob]:
+            if times > allowed[blob]:
                 raise Violation("fetched again", name, f"has deleted {blob[:6]} {times} times")
 
     def lacking(self, calls: Iterable[tuple[str, str]]) -> Violation | None:
@@ -250,12 +249,11 @@ class Holes:
         if not self._swarm.holes:
             return None
         pairs = [pair for pair in calls if self._places.keys() >= {*pair}]
-        dead = {name: self._dead(name) for name in self._places}
+        named = {name: self._named(name) for name in self._places}
+        dead = {name: _dead(each) for name, each in named.items()}
         for name, place in self._places.items():
-            dropped = self._dropped(name)
-            for message, reference in self._here(name):
-                blob = reference.blob
-                if message.id in dropped or blob in place.held or not self._is_true(message, reference):
+            for message, blob, is_dropped, is_true in named[name]:
+                if is_dropped or not is_true or blob in place.held:
                     continue
                 near = {name}
                 for _ in range(3):
@@ -265,3 +263,18 @@ class Holes:
                     which = f"{message.author[:5]} {message.sequence}"
                     return Violation("fetched", name, f"lacks the content of {which}, which others have")
         return None
+
+    def count(self, coverage: Counter[str]) -> None:
+        """Count what the peers have in the end."""
+        for name, place in self._places.items() if self._swarm.holes else ():
+            coverage["content"] += len(place.held)
+            coverage["deleted"] += len(place.deleted)
+            coverage["false content"] += sum(not each.is_true for each in self._named(name))
+
+
+def _dead(named: Sequence[_Named]) -> set[str]:
+    """Return the blobs that are the contents of messages all of which are dropped."""
+    true = [each for each in named if each.is_true]
+    return {each.blob for each in true if each.is_dropped} - {
+        each.blob for each in true if not each.is_dropped
+    }

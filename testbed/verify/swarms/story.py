@@ -189,7 +189,7 @@ def _holes(
 ) -> tuple[dict[int, tuple[Request, ...]], tuple[Step, ...]]:
     """In some stories, draw feeds with contents beside them, and what users do about these."""
     able = [feed for feed, writers in feeds.items() if len(writers) == 1 and feed not in ends]
-    if not honest or not able or rng.random() < 0.75:
+    if not honest or not able or rng.random() < 0.8:
         return {}, ()
     holes: dict[int, tuple[Request, ...]] = {}
     for feed in sorted(rng.sample(able, rng.randint(1, len(able)))):
@@ -209,7 +209,7 @@ def _holes(
 
 def _users(rng: Random, able: list[str], last: int) -> tuple[frozenset[str], tuple[Step, ...]]:
     """In some stories, draw users, and what they do to be devices of one identity."""
-    if len(able) < 2 or rng.random() < 0.85:
+    if len(able) < 2 or rng.random() < 0.9:
         return frozenset(), ()
     steps = []
 

@@ -103,6 +103,7 @@ class _World(World[Swarm]):
             self.network.run(self.story.last)
             self.catch_up(self.now, self._missing, CATCH_UP_NS)
             self._check_stores()
+            self._holes.count(self.coverage)
             self._check_silence()
         finally:
             self._users.close()
@@ -150,8 +151,8 @@ class _World(World[Swarm]):
                 blobs=self._holes.blobs(name),
                 loose=self._loose(name, random) if self._has_wants else None,
             )
-        for (author, blocked), _ in self._blocked.items():
-            peer.replication.hide(author, self._identity(blocked).ref, now)
+        for feed, blocked in self._blocked:
+            peer.replication.hide(feed, self._identity(blocked).ref, now)
         for caller, called in swarm.calls:
             if caller == name:
                 address = (self.topology.address(called), PORT)
