@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass, field
 
-from ssb.replication.blobs import BlobFetch, BlobSource
+from base.timers import earliest
+from ssb.replication.blobs import PATIENCE, BlobFetch, BlobSource
 from ssb.replication.history import HistoryFetch, HistorySource
-from ssb.transport.calls import Answered, CallEvent, Calls
+from ssb.transport.calls import Answered, CallEvent, Calls, Finished
 from ssb.transport.secure_stream import Channel
 
 _EVENT = 200  # about the bytes of an event without its content
@@ -77,6 +78,16 @@ class Connection:
     def remote(self) -> str:
         """The other peer's reference; "" before the handshake is complete."""
         return self.channel.remote or ""
+
+    @property
+    def patience_ends(self) -> int | None:
+        """When the first fetch of a blob is given up, ns; None if there is none."""
+        return earliest(*(fetch.heard + PATIENCE for fetch in self.blob_fetches.values()))
+
+    def overdue(self, now: int) -> list[Finished]:
+        """Return the ends of the fetches of blobs that are given up."""
+        calls = [call for call, fetch in self.blob_fetches.items() if now >= fetch.heard + PATIENCE]
+        return [Finished(call, "no more of the blob has come") for call in calls]
 
     @property
     def is_served(self) -> bool:

@@ -9,7 +9,7 @@ from ssb.message import ForkedFeed, InvalidMessage
 from ssb.peer.access import OPEN_ACCESS, AccessPolicy, InvalidInvite
 from ssb.peer.connection import Connection
 from ssb.replication import blobs, history, loose
-from ssb.replication.blobs import PATIENCE, BlobFetch, Blobs, BlobSource
+from ssb.replication.blobs import BlobFetch, Blobs, BlobSource
 from ssb.replication.history import HistoryFetch, HistorySource
 from ssb.replication.loose import Loose
 from ssb.replication.replication import InvalidRequest, ProtocolError, Replication
@@ -217,7 +217,7 @@ class Services:
             elif isinstance(event, Answered):
                 self._on_answer(connection, event, now, now_ms)
             else:
-                self._on_finish(connection, event, now)
+                self.finish(connection, event, now)
             if connection.held_bytes > _MOST_HELD:
                 self._begin(connection, now, waits=False)
         flush()
@@ -252,17 +252,6 @@ class Services:
                 connection.blob_fetches[call] = BlobFetch(blob, now)
         if self.loose is not None and self.loose.has_output(connection.number):
             self._say_loose(self.loose, connection)
-
-    def patience_ends(self, connection: Connection) -> int | None:
-        """Return when the first fetch of a blob on a connection is given up, ns; None if there is none."""
-        heard = min((fetch.heard for fetch in connection.blob_fetches.values()), default=None)
-        return None if heard is None else heard + PATIENCE
-
-    def give_up_fetches(self, connection: Connection, now: int) -> None:
-        """End fetches of blobs of which a remote sends nothing, so that others are asked."""
-        for call, fetch in list(connection.blob_fetches.items()):
-            if now >= fetch.heard + PATIENCE:
-                self._end_blob_fetch(connection, call, "no more of the blob has come")
 
     def fetch_all(self, connection: Connection) -> None:
         """Request all feeds from a peer without EBT, by `createHistoryStream`."""
@@ -390,7 +379,8 @@ class Services:
             for room in self.rooms:
                 room.receive(connection.number, event)
 
-    def _on_finish(self, connection: Connection, event: Finished, now: int) -> None:
+    def finish(self, connection: Connection, event: Finished, now: int) -> None:
+        """Handle the end of a call, which the remote has ended or answers no more."""
         call = event.call
         connection.calls.end(call)
         self._end_stream(connection, call)
@@ -432,13 +422,9 @@ class Services:
         try:
             self.blobs.on_data(connection.number, fetch.blob, data)
         except RefusedBlob as error:
-            self._end_blob_fetch(connection, call, str(error))
-
-    def _end_blob_fetch(self, connection: Connection, call: int, reason: str) -> None:
-        assert self.blobs is not None
-        fetch = connection.blob_fetches.pop(call)
-        connection.calls.end(call, reason)
-        self.blobs.on_finished(connection.number, fetch.blob, reason)
+            del connection.blob_fetches[call]
+            connection.calls.end(call, str(error))
+            self.blobs.on_finished(connection.number, fetch.blob, str(error))
 
     def _replicate(self, connection: Connection, call: int, now: int) -> None:
         connection.replication, connection.asks_by_history = call, False

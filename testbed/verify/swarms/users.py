@@ -111,6 +111,10 @@ class _Ledger:
             case None:
                 said.ends.add(author)
 
+    def name(self, feed: str, last: int) -> str | None:
+        """Return what a feed has called itself up to its message of a number; None for nothing."""
+        return next((name for sequence, name in reversed(self.names[feed]) if sequence <= last), None)
+
     def identities(self) -> dict[str, frozenset[str]]:
         """Return the devices of each feed that is not alone."""
         found: dict[str, frozenset[str]] = {}
@@ -298,15 +302,10 @@ class Users:
         account = self.accounts[name]
         namer, tips = account.views.namer(), account.feeds.tips()
         for devices in {frozenset(account.views.fusions.devices(feed)) for feed in self._refs()}:
-            own = {
-                feed: [text for sequence, text in self._ledger.names[feed] if sequence <= tips.get(feed, 0)][
-                    -1:
-                ]
-                for feed in devices
-            }
+            own = {feed: self._ledger.name(feed, tips.get(feed, 0)) for feed in devices}
             founders = {said.founder for said in self._ledger.said.values() if said.devices & devices}
-            first = [text for feed in devices & founders for text in own[feed]]
-            may_be = set(first or [text for texts in own.values() for text in texts]) or {None}
+            first = {own[feed] for feed in devices & founders} - {None}
+            may_be = first or {*own.values()} - {None} or {None}
             found = {namer(feed) for feed in devices}
             if len(found) > 1 or not found <= may_be:
                 raise Violation("names", name, f"calls the devices of an identity {sorted(map(str, found))}")
