@@ -111,8 +111,9 @@ class _Named(NamedTuple):
 class _Place:
     """What of contents an honest peer keeps beyond a restart, and what was seen of it."""
 
-    def __init__(self, feeds: FeedStore) -> None:
+    def __init__(self, feeds: FeedStore, *, obeys: bool) -> None:
         self.feeds = feeds
+        self.obeys = obeys
         self.store = _WatchedBlobs()
         self.contents = Contents(self.store)
         self.dropped: list[str] = []
@@ -137,7 +138,7 @@ class Holes:
             for feed, messages in self.logs.items()
         }
         self._swarm = swarm
-        self._places = {name: _Place(feeds[name]) for name in swarm.honest}
+        self._places = {name: _Place(feeds[name], obeys=name not in swarm.keepers) for name in swarm.honest}
         written = (_content(feed, number) for feed in range(POOL) for number in range(1, LONGEST + 1))
         self._written = {each.reference.blob: each for each in written} if swarm.holes else {}
 
@@ -152,7 +153,7 @@ class Holes:
         before, place.store = place.store, _WatchedBlobs()
         for blob in before.blobs():
             place.store.add(before.read(blob))
-        place.contents = Contents(place.store, on_deletion=place.deleted.append)
+        place.contents = Contents(place.store, obeys=place.obeys, on_deletion=place.deleted.append)
         messages = (stored.message for stored in read_log(place.feeds, 0))
         place.contents.restore(messages, place.dropped, place.deleted)
         blobs = Blobs(place.store, contents=place.contents)
@@ -192,7 +193,7 @@ class Holes:
             tip = tips.get(messages[0].author, 0)
             here += [each for each in self._references[feed] if each[0].sequence <= tip]
             for asked in self._swarm.holes[feed]:
-                if asked.of == feed and asked.number <= tip:
+                if asked.of == feed and asked.number <= tip and place.obeys:
                     dropped |= {messages[each - 1].id for each in asked.named}
         return [
             _Named(message, reference.blob, message.id in dropped, self._is_true(message, reference))

@@ -55,6 +55,7 @@ class Swarm(Story):
         ends: a feed that ends -> the number of its last message and, if it has one, its successor.
         old: peers that know of no ends, as stock peers do: they write and pass on what is behind one.
         holes: a feed whose contents stand beside it -> its requests to delete some.
+        keepers: peers that do not obey requests to delete.
         users: peers that have an account, and so a feed of their own, which may be a device of an identity.
     """
 
@@ -70,6 +71,7 @@ class Swarm(Story):
     ends: dict[int, tuple[int, ...]] = field(default_factory=dict)
     old: frozenset[str] = frozenset()
     holes: dict[int, tuple[Request, ...]] = field(default_factory=dict)
+    keepers: frozenset[str] = frozenset()
     users: frozenset[str] = frozenset()
 
     @property
@@ -138,13 +140,18 @@ def make_swarm(seed: int) -> Swarm:
     encrypts = rng.random() < 0.7
     ends, old = _ends(Random(f"swarms {seed} ends"), honest, feeds)
     last, holes = steps[-1].at, dict[int, tuple[Request, ...]]()
+    keepers = frozenset[str]()
     users, more = _users(Random(f"swarms {seed} users"), [peer for peer in honest if peer not in old], last)
     if not users:
         more = _wants(Random(f"swarms {seed} wants"), honest, feeds, ends, last)
         holes, about_contents = _holes(Random(f"swarms {seed} holes"), honest, feeds, ends, last)
         more += about_contents
+        luck = Random(f"swarms {seed} keepers")
+        keepers = frozenset(peer for peer in honest if holes and luck.random() < 0.2)
     steps = tuple(sorted(steps + more, key=lambda step: step.at))
-    return Swarm(seed, steps, encrypts, peers, links, calls, feeds, follows, hostile, ends, old, holes, users)
+    return Swarm(
+        seed, steps, encrypts, peers, links, calls, feeds, follows, hostile, ends, old, holes, keepers, users
+    )
 
 
 def _ends(
