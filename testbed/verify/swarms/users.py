@@ -290,7 +290,7 @@ class Users:
         those that a replicated one has invited."""
         account = self.accounts[name]
         fusions, replicated = account.views.fusions, account.graph.replicated()
-        for feed in replicated | self._ledger.follows[self._ref(name)]:
+        for feed in sorted(replicated | self._ledger.follows[self._ref(name)]):
             invites = [fusion.invites for fusion in fusions.concerning(feed)]
             invited = {other for pairs in invites for by, other in pairs if by == feed}
             apart = {*fusions.devices(feed)} - replicated | invited.difference(wanted)

@@ -382,7 +382,7 @@ class _World(World[Swarm]):
     def _expected(self) -> list[tuple[str, str, int]]:
         """Return how many messages of each feed each honest peer must have in the end."""
         expected: list[tuple[str, str, int]] = []
-        for user in self.story.users:
+        for user in sorted(self.story.users):
             expected += self._reached(user, self._identity(user).ref, self._users.tip(user, user))
         for feed, writers in self.story.feeds.items():
             if len(writers) > 1 or writers[0] in self.story.hostile:
