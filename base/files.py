@@ -11,6 +11,11 @@ OF_WRITING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 """Errors of writing, where Python gives no file name."""
 
 
+def memory_directory() -> str | None:
+    """Return a directory in memory, if available, for thousands of small files: `dir` of `tempfile`."""
+    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+
+
 def named(path: Path) -> Path:
     """Return a path that ends with a name, as the base of a neighbour's name: ".", ".." and "" are resolved
     to their directory. Raises IsADirectoryError for the root, which has none.

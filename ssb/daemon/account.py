@@ -21,7 +21,7 @@ before, and open to others.
 """
 
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from functools import cached_property
 from itertools import chain
@@ -88,6 +88,7 @@ class Account:
         hops: how far feeds are replicated: 1 for followed ones, 2 for those followed by these.
         hmac_key: the network's 32-byte key for signatures, if it has one.
         identity: an identity used elsewhere, imported if there is none yet.
+        random_bytes: returns as many random bytes, for keys and salts.
 
     Raises OSError: KeyFileError or StoreError, with one line. No identity is created where another was lost,
     and the directory of a stock peer is refused.
@@ -95,6 +96,7 @@ class Account:
     Attributes:
         own: the feed of the identity.
         own_key: its key of a second suite.
+        random_bytes: see above.
     """
 
     def __init__(
@@ -103,8 +105,10 @@ class Account:
         hops: int = DEFAULT_MAX_HOPS,
         hmac_key: bytes | None = None,
         identity: Identity | None = None,
+        random_bytes: Callable[[int], bytes] = token_bytes,
     ) -> None:
         self.path = Path(path)
+        self.random_bytes = random_bytes
         try:
             self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
         except OSError as error:
@@ -137,13 +141,8 @@ class Account:
     def contents(self) -> Contents:
         """The contents of detached messages; opened on first use, as all messages that name some are read."""
         contents = Contents(self.blobs, on_deletion=self._add_deleted)
-        for stored in read_log(self.feeds, 0, {DETACHED, DELETE}):
-            contents.add(stored.message)
-        for dropped in self._dropped():
-            with suppress(KeyError):  # its feed is not here any more
-                contents.drop(dropped)
-        for deleted in _words_of(self.path / DELETED):
-            contents.refuse(deleted)
+        named = (stored.message for stored in read_log(self.feeds, 0, {DETACHED, DELETE}))
+        contents.restore(named, self._dropped(), _words_of(self.path / DELETED))
         return contents
 
     @cached_property
@@ -211,7 +210,7 @@ class Account:
                     f"{secret}: there is no such file, but {whose} is here. Put the identity back from a "
                     "backup, or move the directory away to begin as somebody else"
                 )
-        made = identity or Identity.from_seed(token_bytes(32))
+        made = identity or Identity.from_seed(self.random_bytes(32))
         # The mark comes first: a process killed here leaves no identity, and the next one creates it.
         doubt = "" if identity is None else IMPORTED
         own = OwnFeed(self.feeds, made, mark, is_new=identity is None, doubt=doubt)
@@ -257,7 +256,7 @@ class Account:
         """Store a content as a blob, and return the content of a message that names it; raise InvalidMessage,
         RefusedBlob and StoreError.
         """
-        named, blob = detach(self.identity.ref, content, token_bytes(SALT_BYTES))
+        named, blob = detach(self.identity.ref, content, self.random_bytes(SALT_BYTES))
         self.blobs.add(blob)
         return named
 
@@ -283,7 +282,7 @@ class Account:
         """Write a private message of box2 for the holders of some keys; raise as publish() does."""
         tip = self.feeds.tip(self.identity.ref)
         context = context_of(self.identity.ref, None if tip is None else tip.id)
-        return self.publish(box(content, context, keys), now_ms)
+        return self.publish(box(content, context, keys, self.random_bytes), now_ms)
 
     def open_private(self, message: Message) -> Mapping[str, Any] | None:
         """Return the plaintext of a message; None if it is none that the user can open."""

@@ -8,7 +8,6 @@ that are due, and so does a running peer (`proceed`).
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from secrets import token_bytes
 from typing import Any
 
 from ssb.applications.fusion import (
@@ -144,7 +143,7 @@ class DeviceCalls:
         return max(able, key=lambda fusion: len(fusion.members), default=None)
 
     def _begin(self) -> Fusion:
-        key = Identity.from_seed(token_bytes(32))
+        key = Identity.from_seed(self._account.random_bytes(32))
         root = self._write(begin_content(self._me, key)).id
         fusion = self._fusions.get(root)
         assert fusion is not None, "the content begins a fusion"

@@ -306,8 +306,8 @@ class LocalPeer(PeerWrapper):
     def _replicate_beside(self, now: int) -> None:
         """Replicate the feeds of members of groups, and of invited devices."""
         before, self._beside = self._beside, self._account.beside()
-        self.peer.want_all(self._beside - before, now)
-        for feed in before - self._beside - self._account.graph.replicated():
+        self.peer.want_all(sorted(self._beside - before), now)
+        for feed in sorted(before - self._beside - self._account.graph.replicated()):
             self.peer.unwant(feed, now)
 
     def _visit(self, now: int) -> None:
@@ -352,9 +352,9 @@ class LocalPeer(PeerWrapper):
                 self._meet(feed, now)
         changes = graph.take_changes()
         self._has_news_of_pubs |= bool(changes.added)
-        self.peer.want_all(changes.added, now)
+        self.peer.want_all(sorted(changes.added), now)
         self._replicate_beside(now)  # a block counts there, too
-        for feed in changes.removed - self._beside:
+        for feed in sorted(changes.removed - self._beside):
             self.peer.unwant(feed, now)
 
     def _apply_block(self, author: str, feed: str, now: int) -> None:

@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass, field
 
-from ssb.replication.blobs import BlobSource
+from base.timers import earliest
+from ssb.replication.blobs import PATIENCE, BlobFetch, BlobSource
 from ssb.replication.history import HistoryFetch, HistorySource
-from ssb.transport.calls import Answered, CallEvent, Calls
+from ssb.transport.calls import Answered, CallEvent, Calls, Finished
 from ssb.transport.secure_stream import Channel
 
 _EVENT = 200  # about the bytes of an event without its content
@@ -31,7 +32,7 @@ class Connection:
         sources: calls of form source that this side answers.
         asks_by_history: this peer requests feeds by `createHistoryStream`, as the other has no EBT.
         fetches: its calls of `createHistoryStream`.
-        blob_fetches: its calls of `blobs.get`, each with its blob.
+        blob_fetches: its calls of `blobs.get`.
         wants_told: the remote's call of `blobs.createWants`.
         wants_heard: this peer's own.
         loose: calls of `ooo.stream`, of both sides.
@@ -61,7 +62,7 @@ class Connection:
     asks_by_history: bool = False
     sources: dict[int, HistorySource | BlobSource] = field(default_factory=dict)
     fetches: dict[int, HistoryFetch] = field(default_factory=dict)
-    blob_fetches: dict[int, str] = field(default_factory=dict)
+    blob_fetches: dict[int, BlobFetch] = field(default_factory=dict)
     wants_told: int | None = None
     wants_heard: int | None = None
     loose: dict[int, None] = field(default_factory=dict)
@@ -77,6 +78,16 @@ class Connection:
     def remote(self) -> str:
         """The other peer's reference; "" before the handshake is complete."""
         return self.channel.remote or ""
+
+    @property
+    def patience_ends(self) -> int | None:
+        """When the first fetch of a blob is given up, ns; None if there is none."""
+        return earliest(*(fetch.heard + PATIENCE for fetch in self.blob_fetches.values()))
+
+    def overdue(self, now: int) -> list[Finished]:
+        """Return the ends of the fetches of blobs that are given up."""
+        calls = [call for call, fetch in self.blob_fetches.items() if now >= fetch.heard + PATIENCE]
+        return [Finished(call, "no more of the blob has come") for call in calls]
 
     @property
     def is_served(self) -> bool:

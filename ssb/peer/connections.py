@@ -118,6 +118,8 @@ class Connections(Mapping[int, Connection]):
         self._changed |= dict.fromkeys(connection.number for connection in due)  # to set their timers again
         for connection in due:
             with self.isolated(connection, now):
+                for end in connection.overdue(now):
+                    self._services.finish(connection, end, now)
                 if not connection.remote:
                     if now >= connection.since + self._options.handshake:
                         self.refuse(connection, "the handshake takes too long", now)
@@ -197,6 +199,9 @@ class Connections(Mapping[int, Connection]):
         if not connection.remote:
             return connection.since + self._options.handshake
         deadline = connection.heard + self._options.idle
+        patience = connection.patience_ends
+        if patience is not None:
+            deadline = min(deadline, patience)
         if not connection.is_full:
             due = self._services.output_due(connection)
             deadline = deadline if due is None else min(deadline, due)

@@ -9,7 +9,7 @@ from ssb.message import ForkedFeed, InvalidMessage
 from ssb.peer.access import OPEN_ACCESS, AccessPolicy, InvalidInvite
 from ssb.peer.connection import Connection
 from ssb.replication import blobs, history, loose
-from ssb.replication.blobs import Blobs, BlobSource
+from ssb.replication.blobs import BlobFetch, Blobs, BlobSource
 from ssb.replication.history import HistoryFetch, HistorySource
 from ssb.replication.loose import Loose
 from ssb.replication.replication import InvalidRequest, ProtocolError, Replication
@@ -217,7 +217,7 @@ class Services:
             elif isinstance(event, Answered):
                 self._on_answer(connection, event, now, now_ms)
             else:
-                self._on_finish(connection, event, now)
+                self.finish(connection, event, now)
             if connection.held_bytes > _MOST_HELD:
                 self._begin(connection, now, waits=False)
         flush()
@@ -248,7 +248,8 @@ class Services:
                 for body in self.blobs.take_output(connection.number):
                     calls.send(connection.wants_told, body)
             for blob in self.blobs.take_fetches(connection.number):
-                connection.blob_fetches[calls.call(blobs.GET, [blob], "source")] = blob
+                call = calls.call(blobs.GET, [blob], "source")
+                connection.blob_fetches[call] = BlobFetch(blob, now)
         if self.loose is not None and self.loose.has_output(connection.number):
             self._say_loose(self.loose, connection)
 
@@ -367,7 +368,7 @@ class Services:
         if call in connection.fetches:
             self._store_fetched(connection, call, event.body, now, now_ms)
         elif call in connection.blob_fetches:
-            self._on_piece(connection, call, event.body)
+            self._on_piece(connection, call, event.body, now)
         elif call == connection.wants_heard and self.blobs is not None:
             self.blobs.receive(connection.number, event.body)
         elif call in connection.loose and self.loose is not None:
@@ -378,7 +379,8 @@ class Services:
             for room in self.rooms:
                 room.receive(connection.number, event)
 
-    def _on_finish(self, connection: Connection, event: Finished, now: int) -> None:
+    def finish(self, connection: Connection, event: Finished, now: int) -> None:
+        """Handle the end of a call, which the remote has ended or answers no more."""
         call = event.call
         connection.calls.end(call)
         self._end_stream(connection, call)
@@ -391,10 +393,10 @@ class Services:
         if call in connection.loose:
             del connection.loose[call]
             connection.refuses_loose |= call > 0
-        blob = connection.blob_fetches.pop(call, None)
-        if blob is not None and self.blobs is not None:
+        blob_fetch = connection.blob_fetches.pop(call, None)
+        if blob_fetch is not None and self.blobs is not None:
             with suppress(RefusedBlob):  # its copy is invalid: another peer may have a valid one
-                self.blobs.on_finished(connection.number, blob, event.error)
+                self.blobs.on_finished(connection.number, blob_fetch.blob, event.error)
         if call == connection.wants_told:
             connection.wants_told = None
         if call == connection.replication:
@@ -412,16 +414,17 @@ class Services:
             for body in bodies:
                 connection.calls.send(call, body)
 
-    def _on_piece(self, connection: Connection, call: int, data: bytes) -> None:
+    def _on_piece(self, connection: Connection, call: int, data: bytes, now: int) -> None:
         """Process bytes of a blob; end the call if they are refused."""
         assert self.blobs is not None
-        blob = connection.blob_fetches[call]
+        fetch = connection.blob_fetches[call]
+        fetch.heard = now
         try:
-            self.blobs.on_data(connection.number, blob, data)
+            self.blobs.on_data(connection.number, fetch.blob, data)
         except RefusedBlob as error:
             del connection.blob_fetches[call]
             connection.calls.end(call, str(error))
-            self.blobs.on_finished(connection.number, blob, str(error))
+            self.blobs.on_finished(connection.number, fetch.blob, str(error))
 
     def _replicate(self, connection: Connection, call: int, now: int) -> None:
         connection.replication, connection.asks_by_history = call, False

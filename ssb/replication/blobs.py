@@ -20,6 +20,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from base.units import SECOND
 from ssb.canonical import Value, stringify
 from ssb.keys import InvalidRef, parse_blob
 from ssb.message import Message
@@ -52,6 +53,18 @@ class BlobLimits(NamedTuple):
 
 
 DEFAULT_LIMITS: Final = BlobLimits()
+
+
+PATIENCE: Final = 30 * SECOND
+"""Time within which a peer has to send more of a blob, ns; then others are asked."""
+
+
+@dataclass(slots=True)
+class BlobFetch:
+    """A call of `blobs.get`: its blob, and when the peer was asked or has last sent some of it, ns."""
+
+    blob: str
+    heard: int
 
 
 class BlobSource:

@@ -12,7 +12,7 @@ A peer fetches the contents of each author up to a quota, in the order of the lo
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from enum import Enum
 from hashlib import sha256
@@ -46,8 +46,7 @@ class _Claim(NamedTuple):
 class Contents:
     """The contents of detached messages in a store of blobs.
 
-    The rest of its state follows from the logs: after a start, add all messages of the types DETACHED and
-    DELETE again, drop again what the user has dropped, and refuse again what has been deleted.
+    The rest of its state follows from the logs and two lists of messages: see restore().
 
     Args:
         blobs: the store.
@@ -78,6 +77,22 @@ class Contents:
         self._owners: dict[str, _Claim | None] = {}  # blobs that have been read
         self._changed: dict[tuple[str, str], None] = {}
 
+    def restore(self, messages: Iterable[Message], dropped: Iterable[str], deleted: Iterable[str]) -> None:
+        """Restore the state after a start.
+
+        Args:
+            messages: all of feeds, or those of the types DETACHED and DELETE.
+            dropped: ids of the messages whose contents the user has dropped.
+            deleted: ids of the messages whose blobs have been deleted.
+        """
+        for message in messages:
+            self.add(message)
+        for each in dropped:
+            with suppress(KeyError):  # its feed is not here any more
+                self.drop(each)
+        for each in deleted:
+            self._refuse(each)
+
     def add(self, message: Message) -> None:
         """Add a message of a feed, after all earlier ones; other types have no effect."""
         reference = reference_of(message)
@@ -107,12 +122,6 @@ class Contents:
         self._release(claim)
         self._dead[claim.reference.blob][claim] = id
         self.keeps(claim.reference.blob)
-
-    def refuse(self, id: str) -> None:  # noqa: A002 - the field's own name
-        """Note that the blob of a message was its content, and has been deleted; others have no effect."""
-        claim = self._claims.get(id)
-        if claim is not None:
-            self._owners[claim.reference.blob] = claim
 
     def keeps(self, blob: str) -> bool:
         """Return whether a blob that is here, or has arrived, may stay; remove it if not."""
@@ -154,6 +163,12 @@ class Contents:
     def content(self, id: str) -> dict[str, Any] | None:  # noqa: A002 - the field's own name
         """Return a message's content; None if it is lacking or dropped. Raises KeyError likewise."""
         return self._content(id) if self.state(id) is State.PRESENT else None
+
+    def _refuse(self, id_: str) -> None:
+        """Note that the blob of a message was its content, and has been deleted."""
+        claim = self._claims.get(id_)
+        if claim is not None:
+            self._owners[claim.reference.blob] = claim
 
     def _content(self, id_: str) -> dict[str, Any] | None:
         author, reference = self._claims[id_]

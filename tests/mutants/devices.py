@@ -4,6 +4,8 @@ from typing import Any
 
 from mutants.patches import Mutants, Patch, instead, returns
 from ssb.applications.fusion import Consent, Fusion, Fusions, _joined
+from ssb.daemon.device_calls import DeviceCalls
+from ssb.daemon.views import Views
 from ssb.graph import Graph
 
 
@@ -37,3 +39,16 @@ MUTANTS: Mutants = {
     "nothing waits": (instead(Fusions, "_examine", lambda original, *args: original(*args) and None),),
     "statements of devices are apart": (instead(Graph, "unite", lambda original, self, identities: None),),
 }
+
+PEER_MUTANTS: Mutants = {
+    "keys are not handed on": (Patch(DeviceCalls, "_due", returns(None)),),
+    "each device has a name of its own": (
+        Patch(
+            Views,
+            "namer",
+            lambda _: lambda self: lambda feed: self.directory.name(feed, self._origin, self.graph.hops()),
+        ),
+    ),
+    "invited feeds are not replicated": (Patch(Fusions, "invited", returns(set())),),
+}
+"""Bugs of peers, which stories of swarms must find."""

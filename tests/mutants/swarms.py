@@ -5,10 +5,13 @@ from typing import Any
 
 from mutants.patches import Mutants, Patch, instead, returns
 from ssb.canonical import Value
+from ssb.detached import opened, requested_by
 from ssb.message import Message
+from ssb.peer import connection
 from ssb.peer.connections import Connections
 from ssb.peer.scheduler import Scheduler
 from ssb.peer.services import Services
+from ssb.replication.blobs import Blobs
 from ssb.replication.ebt import Ebt
 from ssb.replication.loose import Loose
 from ssb.replication.rungs import hub
@@ -19,8 +22,10 @@ from ssb.replication.rungs.rung import Rung, Session
 from ssb.replication.session import Selection
 from ssb.replication.session import Session as EbtSession
 from ssb.replication.sources import Sources
-from ssb.store import admission
+from ssb.store import admission, contents
 from ssb.store.admission import Changes
+from ssb.store.blobs import Incoming
+from ssb.store.contents import Contents
 from ssb.store.memory import MemoryFeeds
 
 
@@ -86,6 +91,32 @@ def _told_to_those_here(original: Any, self: Loose, number: int, remote: str) ->
     self._sessions[number].news.clear()
 
 
+def _asked_by_anybody(original: Any, self: Contents, message: Message) -> None:
+    original(self, message)
+    for named in requested_by(message):
+        if named in self._claims:
+            self.drop(named)
+
+
+def _dropped_for_all(original: Any, self: Contents, id_: str) -> None:
+    self._live[self._claims[id_]] = 1
+    original(self, id_)
+
+
+def _blobs_told_to_those_here(original: Any, self: Blobs, number: int) -> None:
+    original(self, number)
+    self._sessions[number].news.clear()
+
+
+def _any_hash(original: Any, self: Incoming, store: Any, digest: bytes | None, max_size: int) -> None:
+    original(self, store, None, max_size)
+
+
+def _still_counted(original: Any, self: Incoming) -> None:
+    self._store.used += self.size if self._is_open else 0
+    original(self)
+
+
 RUNG_MUTANTS: Mutants = {
     "records of what was sent": (instead(Gossip, "_on_sent", _record_as_sent),),
     "ignored for ever": (Patch(Gossip, "want_all", returns(None)),),
@@ -117,3 +148,30 @@ MUTANTS: Mutants = {
     "wants end with nothing": (Patch(Loose, "came", returns(None)),),
     "closed and kept": (Patch(Services, "close", returns(None)),),
 }
+
+HOLE_MUTANTS: Mutants = {
+    "contents stay": (Patch(Contents, "keeps", returns(True)),),
+    "anybody asks to delete": (instead(Contents, "add", _asked_by_anybody),),
+    "a false claim deletes": (
+        Patch(Contents, "_owner", lambda _: lambda self, blob: next(iter(self._dead[blob]))),
+    ),
+    "deleted for all that name it": (instead(Contents, "drop", _dropped_for_all),),
+    "fetched again for others": (Patch(Contents, "refuses", returns(False)),),
+    "fetched again after a restart": (Patch(Contents, "_refuse", returns(None)),),
+    "the user's deletions forgotten": (
+        instead(
+            Contents,
+            "restore",
+            lambda original, self, messages, dropped, *rest: original(self, messages, (), *rest),
+        ),
+    ),
+    "any blob shown as content": (
+        Patch(contents, "attach", lambda _: lambda author, reference, data: opened(data)[1]),
+    ),
+    "any blob stored": (instead(Incoming, "__init__", _any_hash),),
+    "bytes of broken transfers counted": (instead(Incoming, "abort", _still_counted),),
+    "blobs not told": (Patch(Blobs, "announce", returns(None)),),
+    "wants of blobs not told to who comes later": (instead(Blobs, "open", _blobs_told_to_those_here),),
+    "patience with blobs": (Patch(connection, "PATIENCE", lambda _: 10**18),),
+}
+"""Bugs of logs with holes."""

@@ -355,7 +355,7 @@ def test_what_was_deleted_is_refused_also_after_a_restart() -> None:
     for each in log.messages:
         again.add(each)
     for id_ in (*deleted, "%", log.messages[-1].id):
-        again.refuse(id_)
+        again.restore([], [], [id_])
     blob = named(data).blob
     assert again.refuses(blob)
     false = Log(EVE).append(GOOD)

@@ -1,7 +1,7 @@
 """The peers of a swarm as programs: observed honest ones, and hostile ones."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import count
 from random import Random
 
@@ -22,8 +22,9 @@ from base.units import SECOND
 from ssb.canonical import Value, object_in, parse, stringify
 from ssb.message import ForkedFeed, InvalidMessage, Message
 from ssb.peer.peer import Peer
-from ssb.peer.program import PeerWrapper
+from ssb.peer.program import PeerEvent, PeerWrapper
 from ssb.replication.loose import Loose
+from ssb.store.blobs import MemoryBlobs
 from ssb.store.feeds import Appended, Stored
 from ssb.store.memory import MemoryFeeds
 from testbed.verify.swarms.story import Hostility
@@ -46,6 +47,10 @@ class Member(PeerWrapper):
         """Check the peer; hostile ones are not checked."""
         self.peer.take_events()
 
+    def news(self) -> list[PeerEvent]:
+        """Return the events since the last call."""
+        return self.peer.take_events()
+
     def take_actions(self) -> list[StreamAction]:
         """See StreamEndpoint."""
         actions = super().take_actions()
@@ -57,10 +62,11 @@ class Member(PeerWrapper):
 
 
 class Liar(Member):
-    """A peer that overstates its feeds in its notes."""
+    """A peer that overstates its feeds in its notes, and leaves those who ask for a blob waiting."""
 
     def __init__(self, peer: Peer) -> None:
         super().__init__(peer)
+        peer.services._stream = lambda *_: None  # type: ignore[method-assign]
         honest = peer.replication.take_output
         peer.replication.take_output = lambda *where: [_more(body) for body in honest(*where)]  # type: ignore[method-assign]
 
@@ -218,6 +224,33 @@ class FalseLoose(Loose):
         wants = [body for body in super().take_output(number, room) if b'"content"' not in body]
         false = {id_: parse(self._random.choice(self._false).text) for id_ in self._asked.pop(number, ())}
         return wants + [stringify({id_: value}, indent=0).encode() for id_, value in false.items()]
+
+
+class FalseBlobs(MemoryBlobs):
+    """A store that pretends to hold blobs; those that it sends are too short, too long, or others.
+
+    Args:
+        sizes: of the blobs.
+        kind: its peer's behaviour; only some send false ones.
+    """
+
+    def __init__(self, sizes: Mapping[str, int], kind: Hostility, random: Random) -> None:
+        super().__init__()
+        self._sizes = sizes if kind in ("forges", "skips", "lies") else {}
+        self._kind = kind
+        self._random = random
+
+    def size(self, blob: str) -> int | None:
+        """See BlobStore."""
+        return super().size(blob) or self._sizes.get(blob)
+
+    def read(self, blob: str, start: int = 0, size: int | None = None) -> bytes:
+        """See BlobStore."""
+        if super().size(blob) is not None:
+            return super().read(blob, start, size)
+        if self._kind == "skips":
+            raise KeyError(blob)
+        return self._random.randbytes(self._sizes[blob] + self._random.choice([0, 0, 1, 100_000]))
 
 
 class FalseFeeds(MemoryFeeds):

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from random import Random
-from typing import ClassVar, Literal, get_args
+from typing import ClassVar, Literal, NamedTuple, get_args
 
 from base.units import SECOND
 from ssb.ending import end_content
@@ -14,12 +14,22 @@ from ssb.message import Message
 from testbed.verify.kit.draw import Link, draw_links
 from testbed.verify.kit.story import Step, Story
 
-_POOL = 6  # different feeds
-_LONGEST = 16
+POOL = 6
+"""Different feeds."""
+LONGEST = 16
+"""Messages of a feed."""
 _FORKED_AT = 5
 
 Hostility = Literal["forges", "skips", "lies", "stalls", "babbles", "replays", "takes nothing"]
 HOSTILE: tuple[Hostility, ...] = get_args(Hostility)
+
+
+class Request(NamedTuple):
+    """A message that asks to delete contents: its number, and the feed and the numbers of those it names."""
+
+    number: int
+    of: int
+    named: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -28,7 +38,10 @@ class Swarm(Story):
 
     A step is "write" (a peer, a feed), "follow" and "leave" (a peer, a feed), "block" (a feed, a peer), "cut"
     and "heal" (the two ends of a link), "restart" and "forget" (a peer; it loses others' positions), "want"
-    (a peer that looks for a message by its id, the feed, the number).
+    (a peer that looks for a message by its id, the feed, the number), "drop" and "fetch" (a peer whose user
+    deletes the content of a message there, or asks for its blob; the feed, the number). Users say, alone,
+    "say" and "name"; of another user, "befriend", "invite", "join" and "remove" (a device), and "intrude": a
+    user writes false messages to become, or to end, a device's identity.
 
     Attributes:
         seed: of the links and of the peers' draws.
@@ -41,6 +54,9 @@ class Swarm(Story):
         hostile: peer -> its behaviour.
         ends: a feed that ends -> the number of its last message and, if it has one, its successor.
         old: peers that know of no ends, as stock peers do: they write and pass on what is behind one.
+        holes: a feed whose contents stand beside it -> its requests to delete some.
+        keepers: peers that do not obey requests to delete.
+        users: peers that have an account, and so a feed of their own, which may be a device of an identity.
     """
 
     PAIRS: ClassVar[Mapping[str, str]] = {"cut": "heal"}
@@ -54,6 +70,9 @@ class Swarm(Story):
     hostile: dict[str, Hostility]
     ends: dict[int, tuple[int, ...]] = field(default_factory=dict)
     old: frozenset[str] = frozenset()
+    holes: dict[int, tuple[Request, ...]] = field(default_factory=dict)
+    keepers: frozenset[str] = frozenset()
+    users: frozenset[str] = frozenset()
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -64,6 +83,12 @@ class Swarm(Story):
     def honest(self) -> tuple[str, ...]:
         """The honest peers."""
         return tuple(peer for peer in self.peers if peer not in self.hostile)
+
+
+@cache
+def author(feed: int) -> Identity:
+    """Return the author of a feed of the pool."""
+    return Identity.from_seed(Random(f"swarm {feed}").randbytes(32))
 
 
 @cache
@@ -78,7 +103,7 @@ def messages(feed: int, branch: int = 0, end: tuple[int, ...] = ()) -> tuple[Mes
         return _ended(feed, identity, end)
     common = generate_feed(rng, _FORKED_AT, identity)
     rest = generate_feed(
-        Random(f"swarm {feed} {branch}"), _LONGEST - _FORKED_AT, tip=common[-1], identity=identity
+        Random(f"swarm {feed} {branch}"), LONGEST - _FORKED_AT, tip=common[-1], identity=identity
     )
     return (*common, *rest)
 
@@ -87,10 +112,9 @@ def _ended(feed: int, identity: Identity, end: tuple[int, ...]) -> tuple[Message
     last, *successor = end
     rng = Random(f"swarm {feed} to {last}")
     made = generate_feed(rng, last - 1, identity)
-    heirs = [Identity.from_seed(Random(f"swarm {each}").randbytes(32)) for each in successor]
-    content = end_content(identity.ref, *heirs)
+    content = end_content(identity.ref, *map(author, successor))
     made.append(Message.create(identity, made[-1] if made else None, content, 1))
-    return (*made, *generate_feed(rng, _LONGEST - last, identity, made[-1]))
+    return (*made, *generate_feed(rng, LONGEST - last, identity, made[-1]))
 
 
 def make_swarm(seed: int) -> Swarm:
@@ -105,7 +129,7 @@ def make_swarm(seed: int) -> Swarm:
     links = _links(rng, peers)
     calls = _calls(rng, peers)
     feeds: dict[int, tuple[str, ...]] = {}
-    for feed in range(rng.randint(1, _POOL)):
+    for feed in range(rng.randint(1, POOL)):
         writers = rng.sample(honest, min(len(honest), 2 if rng.random() < 0.1 else 1))
         feeds[feed] = tuple(writers) or (peers[0],)
     follows = {
@@ -115,9 +139,19 @@ def make_swarm(seed: int) -> Swarm:
     steps = _steps(rng, peers, honest, links, feeds)
     encrypts = rng.random() < 0.7
     ends, old = _ends(Random(f"swarms {seed} ends"), honest, feeds)
-    steps += _wants(Random(f"swarms {seed} wants"), honest, feeds, ends, steps[-1].at)
-    steps = tuple(sorted(steps, key=lambda step: step.at))
-    return Swarm(seed, steps, encrypts, peers, links, calls, feeds, follows, hostile, ends, old)
+    last, holes = steps[-1].at, dict[int, tuple[Request, ...]]()
+    keepers = frozenset[str]()
+    users, more = _users(Random(f"swarms {seed} users"), [peer for peer in honest if peer not in old], last)
+    if not users:
+        more = _wants(Random(f"swarms {seed} wants"), honest, feeds, ends, last)
+        holes, about_contents = _holes(Random(f"swarms {seed} holes"), honest, feeds, ends, last)
+        more += about_contents
+        luck = Random(f"swarms {seed} keepers")
+        keepers = frozenset(peer for peer in honest if holes and luck.random() < 0.2)
+    steps = tuple(sorted(steps + more, key=lambda step: step.at))
+    return Swarm(
+        seed, steps, encrypts, peers, links, calls, feeds, follows, hostile, ends, old, holes, keepers, users
+    )
 
 
 def _ends(
@@ -129,7 +163,7 @@ def _ends(
         if len(writers) == 1 and rng.random() < 0.25:
             others = [other for other in feeds if other != feed]
             successor = [rng.choice(others)] if others and rng.random() < 0.7 else []
-            ends[feed] = (rng.randint(1, _LONGEST // 2), *successor)
+            ends[feed] = (rng.randint(1, LONGEST // 2), *successor)
     old = frozenset(peer for peer in honest if ends and rng.random() < 0.25)
     return ends, old
 
@@ -148,9 +182,62 @@ def _wants(
     steps = []
     for _ in range(rng.randint(1, 6)):
         feed = rng.choice(whole)
-        number = rng.randint(1, ends[feed][0] if feed in ends else _LONGEST // 2)
+        number = rng.randint(1, ends[feed][0] if feed in ends else LONGEST // 2)
         steps.append(Step(rng.randint(0, last), "want", (rng.choice(honest), feed, number)))
     return tuple(steps)
+
+
+def _holes(
+    rng: Random,
+    honest: list[str],
+    feeds: dict[int, tuple[str, ...]],
+    ends: dict[int, tuple[int, ...]],
+    last: int,
+) -> tuple[dict[int, tuple[Request, ...]], tuple[Step, ...]]:
+    """In some stories, draw feeds with contents beside them, and what users do about these."""
+    able = [feed for feed, writers in feeds.items() if len(writers) == 1 and feed not in ends]
+    if not honest or not able or rng.random() < 0.8:
+        return {}, ()
+    holes: dict[int, tuple[Request, ...]] = {}
+    for feed in sorted(rng.sample(able, rng.randint(1, len(able)))):
+        requests = []
+        for number in sorted(rng.sample(range(2, LONGEST), rng.randint(0, 3))):
+            of = rng.choice([*holes, feed]) if rng.random() < 0.4 else feed
+            named = rng.sample(range(1, number), rng.randint(1, min(4, number - 1)))
+            requests.append(Request(number, of, tuple(sorted(named))))
+        holes[feed] = tuple(requests)
+    steps = []
+    for _ in range(rng.choice([0, 2, 4, 8])):
+        do = rng.choice(["drop", "drop", "fetch", "restart"])
+        content = (rng.choice([*holes]), rng.randint(1, LONGEST // 2)) if do != "restart" else ()
+        steps.append(Step(rng.randint(0, last), do, (rng.choice(honest), *content)))
+    return holes, tuple(steps)
+
+
+def _users(rng: Random, able: list[str], last: int) -> tuple[frozenset[str], tuple[Step, ...]]:
+    """In some stories, draw users, and what they do to be devices of one identity."""
+    if len(able) < 2 or rng.random() < 0.9:
+        return frozenset(), ()
+    steps = []
+
+    def add(do: str, *what: str, after: int = 0) -> int:
+        at = rng.randint(after, last)
+        steps.append(Step(at, do, what))
+        return at
+
+    for user in able:
+        for do in rng.choices(["say", "name", "befriend"], k=rng.randint(0, 4)):
+            add(do, user, *rng.sample([other for other in able if other != user], do == "befriend"))
+    for _ in range(rng.randint(1, 3)):
+        one, other = rng.sample(able, 2)
+        begun = add("invite", one, other)
+        for _ in range(3):
+            add("join", other, one, after=begun)
+        if rng.random() < 0.3:
+            add("remove", one, other, after=max(begun, last * 2 // 3))
+        if rng.random() < 0.4:
+            add("intrude", *rng.sample(able, 2), after=begun)
+    return frozenset(able), tuple(steps)
 
 
 def _links(rng: Random, peers: tuple[str, ...]) -> tuple[Link, ...]:
@@ -200,7 +287,7 @@ def _steps(
 
     for feed, writers in feeds.items():
         for writer in writers:
-            steps += [Step(at(), "write", (writer, feed)) for _ in range(rng.randint(1, _LONGEST))]
+            steps += [Step(at(), "write", (writer, feed)) for _ in range(rng.randint(1, LONGEST))]
     for _ in range(rng.choice([0, 0, 1, 2])):
         link = rng.choice(links)
         time = at()

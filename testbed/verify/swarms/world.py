@@ -1,7 +1,7 @@
 """Plays a story of peers, and checks the invariants after every event."""
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from hashlib import sha256
 from random import Random
 from typing import Any
@@ -25,6 +25,7 @@ from testbed.verify.kit.outcome import OutcomeOptions, Violation
 from testbed.verify.kit.shrink import emulated
 from testbed.verify.kit.story import Step
 from testbed.verify.kit.world import World, reached
+from testbed.verify.swarms.holes import Holes
 from testbed.verify.swarms.members import (
     Babbler,
     CountedLoose,
@@ -36,7 +37,8 @@ from testbed.verify.swarms.members import (
     OldFeeds,
     Replayer,
 )
-from testbed.verify.swarms.story import Swarm, make_swarm, messages
+from testbed.verify.swarms.story import Swarm, author, make_swarm, messages
+from testbed.verify.swarms.users import USER_STEPS, UserMember, Users
 from topologies.emulator.network import EmulatedNetwork
 
 CATCH_UP_NS = 600 * SECOND
@@ -68,7 +70,12 @@ class _World(World[Swarm]):
     def __init__(self, swarm: Swarm, wanted: OutcomeOptions) -> None:
         super().__init__(swarm, wanted)
         self.topology = TopologySpec(links=swarm.links).build()
-        self._stores = {peer: self._store(peer) for peer in swarm.peers}
+        self._identities = {
+            peer: Identity.from_seed(sha256(f"{swarm.seed} {peer}".encode()).digest()) for peer in swarm.peers
+        }
+        self._users = Users(swarm, self._identities, self.topology.address, self.coverage)
+        self._stores: dict[str, Any] = {peer: self._store(peer) for peer in swarm.peers}
+        self._holes = Holes(swarm, self._stores)
         self._clocks: dict[str, dict[str, dict[str, int]]] = {peer: {} for peer in swarm.peers}
         self._wanted = {peer: {self._key(feed) for feed in swarm.follows[peer]} for peer in swarm.peers}
         self._ever = {peer: set(wanted) for peer, wanted in self._wanted.items()}
@@ -83,6 +90,7 @@ class _World(World[Swarm]):
             ]
             for feed, writers in swarm.feeds.items()
         }
+        self._texts |= {self._identities[user].ref: [[]] for user in swarm.users}
         for peer in swarm.peers:
             self._members[peer] = self._member(peer, 0)
         programs = {peer: [Program(self._members[peer], {1: StreamPort(PORT)})] for peer in swarm.peers}
@@ -91,10 +99,14 @@ class _World(World[Swarm]):
 
     def play(self) -> None:
         """See World."""
-        self.network.run(self.story.last)
-        self.catch_up(self.now, self._missing, CATCH_UP_NS)
-        self._check_stores()
-        self._check_silence()
+        try:
+            self.network.run(self.story.last)
+            self.catch_up(self.now, self._missing, CATCH_UP_NS)
+            self._check_stores()
+            self._holes.count(self.coverage)
+            self._check_silence()
+        finally:
+            self._users.close()
 
     # Peers
 
@@ -105,36 +117,48 @@ class _World(World[Swarm]):
         return OldFeeds() if peer in self.story.old else MemoryFeeds()
 
     def _key(self, feed: int) -> str:
-        return messages(feed)[0].author
+        return author(feed).ref
 
     def _messages(self, feed: int, branch: int = 0) -> tuple[Message, ...]:
+        if feed in self._holes.logs:
+            return self._holes.logs[feed]
         return messages(feed, branch, self.story.ends.get(feed, ()))
 
     def _identity(self, peer: str) -> Identity:
-        return Identity.from_seed(sha256(f"{self.story.seed} {peer}".encode()).digest())
+        return self._identities[peer]
 
-    def _member(self, name: str, now: int) -> Any:
+    def _member(self, name: str, now: int, *, forgets: bool = False) -> Any:
         swarm = self.story
         random = Random(f"{swarm.seed} {name} {now}")
         kind = swarm.hostile.get(name)
         others = [(self.topology.address(peer), PORT) for peer in swarm.peers if peer != name]
         if kind in ("stalls", "babbles"):
             return Babbler(others, random, is_silent=kind == "stalls")
-        peer = Peer(
-            self._identity(name),
-            self._stores[name],
-            MemoryClocks(self._clocks[name]),
-            sorted(self._wanted[name]),
-            _OPTIONS._replace(encrypts=swarm.encrypts),
-            random,
-            loose=self._loose(name, random) if self._has_wants else None,
-        )
-        for (author, blocked), _ in self._blocked.items():
-            peer.replication.hide(author, self._identity(blocked).ref, now)
+        options = _OPTIONS._replace(encrypts=swarm.encrypts)
+        if name in swarm.users:
+            local = self._users.start(name, options, random, now, forgets=forgets)
+            peer = local.peer
+            self._stores[name] = self._users.accounts[name].feeds
+            peer.want_all(sorted(self._wanted[name]), now)
+        else:
+            peer = Peer(
+                self._identity(name),
+                self._stores[name],
+                MemoryClocks(self._clocks[name]),
+                sorted(self._wanted[name]),
+                options,
+                random,
+                blobs=self._holes.blobs(name),
+                loose=self._loose(name, random) if self._has_wants else None,
+            )
+        for feed, blocked in self._blocked:
+            peer.replication.hide(feed, self._identity(blocked).ref, now)
         for caller, called in swarm.calls:
             if caller == name:
                 address = (self.topology.address(called), PORT)
                 peer.add(self._identity(called).ref, address, now, is_kept=True)
+        if name in swarm.users:
+            return UserMember(local, lambda time: self._check_peer(name, time))
         if kind is None:
             return _Watched(peer, lambda time: self._check_peer(name, time))
         return {"takes nothing": Deaf, "replays": Replayer, "lies": Liar}.get(kind, Member)(peer)
@@ -159,10 +183,17 @@ class _World(World[Swarm]):
             (name,) = step.what
             if step.do == "forget":
                 self._clocks[name].clear()
-            self._members[name] = self._member(name, self.now)
+            self._members[name] = self._member(name, self.now, forgets=step.do == "forget")
             self.network.replace(name, [Program(self._members[name], {1: StreamPort(PORT)})])
         elif step.do == "want":
             self._want_message(*step.what)
+        elif step.do in USER_STEPS:
+            member = self._members[step.what[0]]
+            self._users.do(step, member.local, self.now)
+            member.watch(self.now)
+            self.network.settle(step.what[0])
+        elif step.do in ("drop", "fetch"):
+            self._do_with_content(step.do, *step.what)
         else:
             self._do_with_feed(step, self.now)
 
@@ -171,6 +202,16 @@ class _World(World[Swarm]):
         self._sought[name][id_] = feed, number
         peer = self._members[name].peer
         peer.services.loose.want(id_)
+        peer.connections.update(self.now)
+        self._members[name].watch(self.now)
+        self.network.settle(name)
+
+    def _do_with_content(self, do: str, name: str, feed: int, number: int) -> None:
+        peer = self._members[name].peer
+        if do == "fetch":
+            peer.services.blobs.want(self._holes.fetch(name, feed, number))
+        elif self._holes.drop(name, feed, number):
+            peer.services.blobs.update_contents()
         peer.connections.update(self.now)
         self._members[name].watch(self.now)
         self.network.settle(name)
@@ -198,6 +239,8 @@ class _World(World[Swarm]):
             self._written[name, feed] += 1
             if key in self._stores[name].forks() or self._stores[name].tips().get(key, 0) != written:
                 return  # it knows the other branch
+            if feed in self._holes.logs:
+                self._holes.write(name, feed, written + 1, member.peer.services.blobs)
             member.peer.append([self._messages(feed, branch)[written]], now)
         elif step.do == "follow":
             self._wanted[name].add(key)
@@ -214,13 +257,19 @@ class _World(World[Swarm]):
     def _check_peer(self, name: str, now: int) -> None:
         """Check an honest peer's announcements and store."""
         member = self._members[name]
-        for event in member.peer.take_events():
+        self._ever[name] |= {*self._wants(name)}
+        has_news_of_devices = False
+        for event in member.news():
             self.coverage[event.event] += 1
             self.record(f"{now} {name} {event.event} {event.detail}")
             message: Message | None = event.message
             if message is None:
                 continue
             self.deliver(name, message.author, message.sequence)
+            if name in self.story.users:
+                has_news_of_devices |= self._users.came(name, message)
+                if message.author == self._identity(name).ref:
+                    self._texts[message.author][0].append(message.text)
             if message.author not in self._ever[name]:
                 raise Violation("wanted", name, f"stores {message.author[:5]}, which it has never wanted")
             if not any(
@@ -231,14 +280,24 @@ class _World(World[Swarm]):
                     "authentic", name, f"stores {message.author[:5]} {message.sequence} of nobody's"
                 )
             self._go_on(name, message, now)
+        if has_news_of_devices:
+            self._users.check(name, self._wants(name))
         self._check_ended(name)
         self._check_loose(name)
+        self._holes.check(name)
         connections = len(member.peer.connections)
         if connections > _CONNECTIONS + _HANDSHAKES:
             raise Violation("bounded", name, f"has {connections} connections")
         exchanges = member.peer.replication.exchanges()
-        if exchanges > connections * len(self._wanted[name]):
+        if exchanges > connections * len(self._wants(name)):
             raise Violation("bounded", name, f"keeps {exchanges} exchanges on {connections} connections")
+
+    def _wants(self, name: str) -> Collection[str]:
+        """Return the feeds that a peer replicates; a user's peer decides for itself about those of users."""
+        wanted: Collection[str] = self._wanted[name]
+        if name in self.story.users and name in self._members:
+            wanted = self._members[name].peer.protocol.wanted
+        return wanted
 
     def _go_on(self, name: str, message: Message, now: int) -> None:
         """Let a peer replicate the successor of a feed that has ended, as the program of a user does."""
@@ -268,6 +327,8 @@ class _World(World[Swarm]):
 
     def _check_loose(self, name: str) -> None:
         """Check that somebody has looked for each message out of order, by its id."""
+        if not self._has_wants:
+            return
         loose = self._members[name].peer.services.loose
         sought = {id_ for ids in self._sought.values() for id_ in ids}
         if loose is not None and not loose.wanted.keys() <= sought:
@@ -302,7 +363,9 @@ class _World(World[Swarm]):
         """Check every honest peer's store, message by message."""
         for name in self.story.honest:
             store = self._stores[name]
-            if store.out_of_order:
+            if name in self.story.users:
+                self._users.check_names(name)
+            if self._has_wants:
                 self.coverage["out of order"] += len(store.out_of_order)
             for key, tip in store.tips().items():
                 held = [stored.text.decode() for stored in store.after(key, 0, 1000)]
@@ -318,22 +381,26 @@ class _World(World[Swarm]):
 
     def _expected(self) -> list[tuple[str, str, int]]:
         """Return how many messages of each feed each honest peer must have in the end."""
-        expected = []
+        expected: list[tuple[str, str, int]] = []
+        for user in sorted(self.story.users):
+            expected += self._reached(user, self._identity(user).ref, self._users.tip(user, user))
         for feed, writers in self.story.feeds.items():
             if len(writers) > 1 or writers[0] in self.story.hostile:
                 continue
-            key = self._key(feed)
-
-            def is_willing(here: str, other: str, key: str = key) -> bool:
-                is_honest = other not in self.story.hostile
-                return is_honest and key in self._wanted[other] and (key, other) not in self._blocked
-
             written = self._written[writers[0], feed]
             if feed in self.story.ends:  # peers that know of no ends may have more
                 written = min(written, self.story.ends[feed][0])
-            honest = reached(writers[0], self.story.calls, is_willing)
-            expected += [(name, key, written) for name in sorted(honest)]
+            expected += self._reached(writers[0], self._key(feed), written)
         return expected
+
+    def _reached(self, writer: str, key: str, written: int) -> list[tuple[str, str, int]]:
+        """Return how many messages of a feed each peer must have that honest ones connect with its writer."""
+
+        def is_willing(here: str, other: str) -> bool:
+            is_honest = other not in self.story.hostile
+            return is_honest and key in self._wants(other) and (key, other) not in self._blocked
+
+        return [(name, key, written) for name in sorted(reached(writer, self.story.calls, is_willing))]
 
     def _unproven(self) -> tuple[str, str] | None:
         """Return a peer and a forked feed without its required proof.
@@ -370,7 +437,7 @@ class _World(World[Swarm]):
             held = self._stores[name].tips().get(key, 0)
             if held < tip if name in self.story.old else held != tip:
                 return Violation("delivery", name, f"has {held} of {tip} of {key[:5]}")
-        return self._unfetched()
+        return self._unfetched() or self._holes.lacking(self.story.calls) or self._users.waiting()
 
     def _check_silence(self) -> None:
         """Check that complete peers fall silent, if none of them is hostile."""
@@ -387,5 +454,5 @@ def _receives(session: Session, feed: str) -> bool:
 
 
 SWARMS = Family(
-    "swarms", Swarm, make_swarm, _World, CATCH_UP_NS, emulated("calls", "feeds", "hostile"), CHANGES
+    "swarms", Swarm, make_swarm, _World, CATCH_UP_NS, emulated("calls", "feeds", "hostile", "holes"), CHANGES
 )

@@ -6,7 +6,6 @@ that damage to a packet is not masked by damage around it; byte-wise mutations d
 """
 
 import json
-import os
 import struct
 import tempfile
 import zlib
@@ -24,6 +23,7 @@ from analysis.decode.reader import NO_TIME, READABLE, Reading, ReadStatistics, p
 from analysis.decode.reference import decode_frame, decode_payload
 from analysis.decode.streams import PACKETS_TABLE, read_streams
 from analysis.spark.batch_reader import FINDINGS, CaptureReader
+from base.files import memory_directory
 from captures.formats.files import cut, read_piece
 from captures.formats.pcapng import CaptureError
 from captures.formats.records import pcap_order
@@ -43,7 +43,7 @@ _ENDS = bytes(6), bytes(6), "10.0.0.1", "10.0.0.2"
 def check(data: bytes) -> None:
     """Decode a capture in every way without Spark; raise Finding."""
     decode_payload.cache_clear()  # so that an input's result is independent of earlier ones
-    with tempfile.TemporaryDirectory(dir=_memory()) as name:
+    with tempfile.TemporaryDirectory(dir=memory_directory()) as name:
         place = Path(name)
         path = place / "a-eth0.pcap"
         path.write_bytes(data)
@@ -55,11 +55,6 @@ def check(data: bytes) -> None:
         decoded = [row for reading in readings for row in _both_decoders(reading)]
         if readings:
             _check_tables(readings, decoded)
-
-
-def _memory() -> str | None:
-    """Return a directory in memory, if available: thousands of small files are written."""
-    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 
 def _both_decoders(reading: Reading) -> Iterator[dict[str, object]]:
