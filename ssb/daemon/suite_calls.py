@@ -49,6 +49,8 @@ class SuiteCalls:
 
     def _begin(self, *, is_anew: bool) -> Value:
         self._account.own.check()
+        if self._account.identity.ref in self._account.feeds.ends():
+            raise ValueError("your feed has ended, so there is nothing to countersign")
         own = self._account.own_key
         key = own.begin(is_anew=is_anew).public
         if why := own.why():
@@ -87,7 +89,6 @@ class SuiteCalls:
             "notarised": _shown(verdict.by),
             "disputed": _shown(verdict.disputed),
             "beyond": _shown(beyond),
-            "differing": [_shown(one) for one in verdict.differing or ()],
             "successor": heir,
             "key": None if heir_key is None else heir_key.text,
         }

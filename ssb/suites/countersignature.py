@@ -101,7 +101,6 @@ class Reader:
 
     Attributes:
         proved: number of the last message that is proved; 0 for none.
-        trouble: why the newest message is not; "" if it is.
     """
 
     def __init__(self, key: PublicKey) -> None:
@@ -110,7 +109,6 @@ class Reader:
         self._hash: bytes | None = EMPTY
         self._since = 1  # the first message that `_hash` covers
         self.proved = 0
-        self.trouble = ""
 
     def add(self, message: Message) -> range:
         """Add the next message; return the numbers of those that are proved now, this one among them.
@@ -129,9 +127,9 @@ class Reader:
             if before != self._hash:
                 raise NoProof(f"message {message.sequence}: the log before it is not the one that was signed")
             newly = range(max(self._since, self.proved + 1), message.sequence + 1)
-            self.proved, self.trouble = message.sequence, ""
-        except NoProof as error:
-            self.trouble = str(error)
+            self.proved = message.sequence
+        except NoProof:
+            pass  # it waits for a later one
         if self._hash is not None:
             self._hash = log_hash(self._key.suite, self._hash, message.encoded)
         return newly

@@ -24,6 +24,9 @@ from ssb.suites.suite import PublicKey, Suite, hash_text, parse_hash
 
 NOTARISED: Final = "notarised"
 
+MOST_KEYS: Final = 16
+"""Keys that vouch() tries, besides those given: each takes a signature check a message."""
+
 
 class Statement(NamedTuple):
     """A notary's statement about a log.
@@ -53,14 +56,12 @@ class Verdict(NamedTuple):
         by: the statement that says so; None if no statement does, or the author's countersignature says more.
         disputed: the statement about the fewest messages that this log contradicts; None for none.
         beyond: the statement about the most messages, if the log has not as many; None if it has.
-        differing: two statements that contradict each other, about the fewest messages; None for none.
     """
 
     vouched: int
     by: Statement | None
     disputed: Statement | None
     beyond: Statement | None
-    differing: tuple[Statement, Statement] | None
 
 
 def notarise(feed: str, suite: Suite, texts: Iterable[bytes]) -> dict[str, Any]:
@@ -111,9 +112,9 @@ def vouch(
         log: the messages of one feed, from the first one on.
         said: statements of trusted notaries, also about other feeds.
         broken: date of the break, ms since 1970.
-        keys: the author's keys of another suite of which the caller is sure. All keys that messages declare
-            count, too, if these messages are vouched for. What the author has countersigned with one of them
-            needs no notary, whatever its date.
+        keys: the author's keys of another suite of which the caller is sure. The first MOST_KEYS that
+            messages declare count, too, if these messages are vouched for. What the author has countersigned
+            with one of them needs no notary, whatever its date.
     """
     feed = log[0].author if log else ""
     held, disputed = list[Statement](), list[Statement]()
@@ -124,32 +125,24 @@ def vouch(
             (held if hashes[one.suite][one.sequence] == one.log else disputed).append(one)
     by = max(held, key=lambda one: (one.sequence, -one.date), default=None)
     vouched, read = 0 if by is None else by.sequence, 0
-    trusted, tried = set(keys), set[PublicKey]()
-    while trusted - tried or read < vouched:
-        trusted |= {key for message in log[read:vouched] if (key := declared_by(message)) is not None}
+    trusted = [*dict.fromkeys(keys)]
+    most, tried = len(trusted) + MOST_KEYS, 0
+    while tried < len(trusted) or read < vouched:
+        declared = (key for message in log[read:vouched] if (key := declared_by(message)) is not None)
+        trusted = [*dict.fromkeys((*trusted, *declared))][:most]
         read = vouched
-        for key in trusted - tried:
+        for key in trusted[tried:]:
             proved = _proved(key, log)
             if proved > vouched:
                 vouched, by = proved, None
-            tried.add(key)
+        tried = len(trusted)
     longest = max(about, key=_sequence, default=None)
     beyond = longest if longest is not None and longest.sequence > len(log) else None
-    return Verdict(vouched, by, min(disputed, key=_sequence, default=None), beyond, _differing(about))
+    return Verdict(vouched, by, min(disputed, key=_sequence, default=None), beyond)
 
 
 def _sequence(statement: Statement) -> int:
     return statement.sequence
-
-
-def _differing(about: Iterable[Statement]) -> tuple[Statement, Statement] | None:
-    """Return two statements about the same messages of a log with different hashes; None for none."""
-    first: dict[tuple[int, Suite], Statement] = {}
-    for one in sorted(about, key=_sequence):
-        other = first.setdefault((one.sequence, one.suite), one)
-        if other.log != one.log:
-            return other, one
-    return None
 
 
 def _proved(key: PublicKey, log: Iterable[Message]) -> int:

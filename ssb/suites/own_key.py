@@ -5,7 +5,7 @@ takes messages of its own feed from other peers, and once the classic suite is b
 It is computed from each message as that is signed here, and kept in a file beside the key:
 
     secret.ed448        the key: written once, like the identity (`ssb.key_file`), and never again
-    secret.ed448.log    number of the last message that was written here, and the last three log hashes
+    secret.ed448.log    which key, number of the last message that was written here, last three log hashes
 
 A message from elsewhere counts only if this very key has countersigned it, or a later one. That happens when
 a backup was restored, and when this file was lost. Behind any other message nothing is published until the
@@ -60,12 +60,12 @@ class Written(NamedTuple):
         return Written(sequence, logs)
 
     def encode(self) -> bytes:
-        """Return the contents of the file."""
+        """Return the state as the file has it, behind the key."""
         return " ".join([str(self.sequence), *(hash_text(SECOND, log) for log in self.logs)]).encode() + b"\n"
 
     @classmethod
     def decode(cls, raw: bytes) -> "Written":
-        """Read the contents of the file; raise InvalidRef."""
+        """Read what encode() wrote; raise InvalidRef."""
         try:
             number, *logs = raw.decode("ascii").split()
             found = cls(int(number), tuple(parse_hash(SECOND, log) for log in logs))
@@ -86,9 +86,17 @@ def read_key(path: Path) -> PrivateKey | None:
     except FileNotFoundError:
         return None
     except (InvalidRef, UnicodeDecodeError) as error:
-        raise KeyFileError(f"{path}: not a key of a suite: {error}; put back a copy of it") from None
+        raise KeyFileError(
+            f"{path}: not a key of a suite: {error}; put back a copy of it, or move it away and run "
+            f"`{_command(path)} suite --anew`"
+        ) from None
     except OSError as error:
         raise KeyFileError(f"{path}: {error.strerror}") from None
+
+
+def _command(path: Path) -> str:
+    """Return the command for the account of a key's file."""
+    return f"feednet ssb --path {quote(str(path.parent))}"
 
 
 def log_file(path: Path) -> Path:
@@ -116,7 +124,7 @@ class OwnKey:
         self._author = author
         self._written: Written | None = None
         self._refused = (-1, "")  # number of the feed's last message, and why nothing is written behind it
-        self._is_lost: bool | None = None
+        self._is_lost = False
         self.key = read_key(path)
 
     def begin(self, *, is_anew: bool = False) -> PrivateKey:
@@ -128,13 +136,16 @@ class OwnKey:
 
         Raises StoreError.
         """
-        is_new = self.key is None
+        # If there is a key, and nothing else, the process ended while it made the key.
+        is_new = self.key is None or (self._read() is None and not self.is_declared())
         if self.key is None:
             if not is_anew:
                 self._check_lost()
             key = PrivateKey.new(SECOND)
             try:
-                write_whole(self._path, f"{key.secret()}\n", mode=0o600, is_durable=True, is_new=True)
+                write_whole(
+                    self._path, f"{key.secret()}\n", mode=0o600, is_durable=True, is_sole=True, is_new=True
+                )
             except OSError as error:
                 raise StoreError(f"{self._path}: {error.strerror or 'there is a file already'}") from None
             self.key = key
@@ -230,7 +241,8 @@ class OwnKey:
         raise StoreError(
             f"{self._path.parent}: nothing is published: {missing if first > last else foreign}, so the "
             "second key does not vouch for it. If all messages that are here are yours, say so once: "
-            f"`{self._command()} suite --anew`; if not, somebody has your first key: go on with another feed"
+            f"`{_command(self._path)} suite --anew`; if not, somebody has your first key: go on with another "
+            "feed"
         )
 
     def _adopt(self) -> None:
@@ -247,13 +259,13 @@ class OwnKey:
 
     def _check_lost(self) -> None:
         """Raise StoreError if the feed has a second key, and its file is lost."""
-        if self.key is None and self._is_lost is None:
+        if self.key is None and not self._is_lost:
             self._is_lost = self._read() is not None or self.is_declared()
         if self.key is None and self._is_lost:
             raise StoreError(
                 f"{self._path}: lost: this key countersigns your feed, so nothing is published without it; "
-                f"put back a copy, or make another key, which readers have to learn: `{self._command()} "
-                "suite --anew`"
+                "put back a copy and start again, or make another key, which readers have to learn: "
+                f"`{_command(self._path)} suite --anew`"
             )
 
     def _damaged(self, number: int) -> str:
@@ -262,21 +274,23 @@ class OwnKey:
             "run the peer, so that others send it again"
         )
 
-    def _command(self) -> str:
-        return f"feednet ssb --path {quote(str(self._path.parent))}"
-
     def _read(self) -> Written | None:
-        """Return the contents of the file; None if it is missing or damaged."""
+        """Return the state in the file; None if it is missing, damaged or another key's."""
         try:
-            return Written.decode(log_file(self._path).read_bytes())
+            key, _, state = log_file(self._path).read_bytes().partition(b" ")
+            if self.key is not None and key != self.key.public.text.encode():
+                return None
+            return Written.decode(state)
         except (FileNotFoundError, InvalidRef):
             return None
         except OSError as error:
             raise StoreError(f"{log_file(self._path)}: {error.strerror}") from None
 
     def _write(self, written: Written) -> None:
+        assert self.key is not None
+        state = self.key.public.text.encode() + b" " + written.encode()
         try:
-            write_whole(log_file(self._path), written.encode(), mode=0o600, is_durable=True, is_sole=True)
+            write_whole(log_file(self._path), state, mode=0o600, is_durable=True, is_sole=True)
         except OSError as error:
             raise StoreError(f"{log_file(self._path)}: {error.strerror or error}") from None
         self._written, self._refused = written, (-1, "")

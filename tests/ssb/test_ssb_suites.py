@@ -40,7 +40,7 @@ from testbed.errors import UserError
 from testbed.ladder.breaks import ATTACKS, attack, play
 
 ANN, NOTARY = (Identity.from_seed(letter * 32) for letter in (b"a", b"n"))
-KEYS = {name: PrivateKey.from_seed(suite, b"k" * suite.seed_bytes) for name, suite in SUITES.items()}
+KEYS = {suite.name: PrivateKey.from_seed(suite, b"k" * suite.seed_bytes) for suite in (CLASSIC, SECOND)}
 OTHER = PrivateKey.from_seed(SECOND, b"o" * SECOND.seed_bytes)
 KEY = KEYS["ed448"]
 POST = {"type": "post", "text": "hello"}
@@ -136,12 +136,12 @@ def test_nobody_makes_another_signature_of_one():
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "a key ends with .ed25519 or .ed448, not with ''"),
+        ("", "a key ends with .ed448, not with ''"),
         (5, "a key is a text"),
         ("AAAA.rsa", "not with 'rsa'"),
         ("AAAA.ed448", "a key of ed448 has 57 bytes, not 3"),
         ("A.ed448", "not base64"),
-        ("A" * 44 + ".ed25519", "has 32 bytes, not 33"),
+        (ANN.ref[1:], "not with 'ed25519'"),
     ],
 )
 def test_a_bad_key_is_one_line(text, said):
@@ -192,7 +192,6 @@ def test_nothing_behind_a_changed_message_is_proved(given_contents, data):
     for message in changed:
         reader.add(message)
     assert reader.proved <= at
-    assert reader.trouble or at == 0
 
 
 @pytest.mark.parametrize(
@@ -212,12 +211,10 @@ def test_a_bad_countersignature_is_one_line(change, said):
     content = countersign(KEY, ANN.ref, 1, 1, POST, EMPTY)
     content[MEMBER] = change(content[MEMBER])
     message = Message.create(ANN, None, content, 1)
-    with pytest.raises(NoProof, match=said):
+    with pytest.raises(NoProof, match=said) as caught:
         check(KEY.public, message)
-    reader = Reader(KEY.public)
-    assert not reader.add(message)
-    assert said in reader.trouble
-    assert "\n" not in reader.trouble
+    assert "\n" not in str(caught.value)
+    assert not Reader(KEY.public).add(message)
 
 
 def test_a_countersignature_holds_for_one_place_only():
@@ -610,7 +607,7 @@ def test_a_second_key_is_a_file_of_its_owner(tmp_path):
         assert OwnKey(path, store, ANN.ref).begin() == key
         for text, said in (
             ("AAAA.ed448", "57 bytes, not 3"),
-            (KEYS["ed25519"].secret(), r"ends with \.ed25519, not with \.ed448"),
+            (KEYS["ed25519"].secret(), r"ends with \.ed448"),
         ):
             path.write_text(f"{text}\n")
             with pytest.raises(KeyFileError, match=rf"secret\.ed448: not a key of a suite: .*{said}"):

@@ -207,6 +207,8 @@ def peer(
             account.own.settle()
         if account.own.doubt:
             logging.warning("nothing is published yet: %s", account.own.why())
+        if why := account.own_key.why():
+            logging.warning("%s", why)
         asyncio.run(
             run(
                 account,

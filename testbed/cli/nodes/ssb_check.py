@@ -138,10 +138,6 @@ def _problems(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield what contradicts a log, or is missing of it: a word, and a text."""
     if (disputed := found["disputed"]) is not None:
         yield "disputed", f"messages 1 to {disputed['sequence']} are not those {_notarised(disputed)}"
-    if found["differing"]:
-        one, other = found["differing"]
-        texts = f"{_notarised(one)}, and others {_notarised(other)}"
-        yield "differing", f"messages 1 to {one['sequence']}: some were {texts}"
     if (beyond := found["beyond"]) is not None:
         yield (
             "missing",

@@ -10,6 +10,7 @@ from ssb.daemon.views import ABOUT
 from ssb.detached import DETACHED
 from ssb.ending import end_content
 from ssb.graph import CONTACT
+from ssb.suites.countersignature import MEMBER
 from ssb.uri import plain
 from testbed.cli.nodes.ssb import Settings, commands_of
 from testbed.cli.usage import exclude
@@ -140,7 +141,7 @@ def _statements(commands: Any, author: str) -> dict[tuple[str, str], dict[str, A
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for kind, field in ((CONTACT, "contact"), (ABOUT, "about")):
         for entry in commands.stream(["createLogStream"], [{"id": author, "type": kind}]):
-            content = entry["value"]["content"]
+            content = {name: value for name, value in entry["value"]["content"].items() if name != MEMBER}
             feed = content.get(field)
             if isinstance(feed, str) and feed.startswith("@"):
                 before = found.get((kind, feed), {}) if kind == ABOUT else {}  # one message has one attribute
