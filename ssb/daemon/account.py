@@ -2,8 +2,8 @@
 
     secret          the identity (ssb.key_file)
     secret.mark     the end of its feed (ssb.store.own_feed)
-    secret.ed448    the second key, if the user has one, and how far the log is that it vouches for, in
-                    secret.ed448.log (ssb.suites.own_key)
+    secret.ed448    the second key, if the user has one (ssb.suites.own_key)
+    secret.ed448.log  the hash of the log that it vouches for
     feeds.sqlite    messages (ssb.store.sqlite)
     views           state computed from them (ssb.daemon.views)
     backlinks       the index of links between them (ssb.daemon.backlinks)
@@ -88,7 +88,7 @@ class Account:
         hops: how far feeds are replicated: 1 for followed ones, 2 for those followed by these.
         hmac_key: the network's 32-byte key for signatures, if it has one.
         identity: an identity used elsewhere, imported if there is none yet.
-        random_bytes: returns as many random bytes, for keys and salts.
+        random_bytes: returns a number of random bytes, for keys and salts.
 
     Raises OSError: KeyFileError or StoreError, with one line. No identity is created where another was lost,
     and the directory of a stock peer is refused.

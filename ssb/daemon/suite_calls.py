@@ -95,19 +95,13 @@ class SuiteCalls:
 
     def _statements(self, notary: PublicKey) -> Iterator[Statement]:
         """Yield the statements of all feeds that have declared a key; raise ValueError if none has."""
-        feeds = {message.author for message in self._declarations(notary)}
+        found = (stored.message for stored in read_log(self._account.feeds, 0, {DECLARATION}))
+        feeds = {message.author for message in found if declared_by(message, notary) is not None}
         if not feeds:
             raise ValueError(f"no feed here declares the key {notary.text}; follow its feed first")
         for feed in sorted(feeds):
             log = (stored.message for stored in read_feed(self._account.feeds, feed))
             yield from statements(log, notary)
-
-    def _declarations(self, key: PublicKey) -> Iterator[Message]:
-        """Yield the messages of all feeds that declare a key."""
-        for stored in read_log(self._account.feeds, 0, {DECLARATION}):
-            message = stored.message
-            if declared_by(message, key) is not None:
-                yield message
 
     def _check_held(self, feed: str) -> None:
         if feed not in self._account.feeds.tips():

@@ -81,7 +81,7 @@ class Contents:
         """Restore the state after a start.
 
         Args:
-            messages: all of feeds, or those of the types DETACHED and DELETE.
+            messages: all messages of all feeds, or at least those of the types DETACHED and DELETE.
             dropped: ids of the messages whose contents the user has dropped.
             deleted: ids of the messages whose blobs have been deleted.
         """

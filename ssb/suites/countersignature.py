@@ -12,12 +12,13 @@ for each message before it: also for those that have none themselves, such as ci
 no members, and detached messages, whose content has fixed ones.
 
 The key is in a message of its author, {"type": "suite", "key": "<base64>.ed448"}, countersigned by that very
-key. Or it is in the end of the feed that went on as this one (`ssb.ending`), which then has one more member:
+key. Or it is in the end of an earlier feed, which names this one as its successor (`ssb.ending`). Such an end
+has one more member:
 
     "suite": {"key": "<base64>.ed448", "consent": "<base64>.sig.ed448"}
 
-The consent is the key's signature over the names of both feeds and itself. Readers that know no suites take
-such an end as any other, and so does this one, if the key is unknown or has not consented.
+The consent is the key's signature over the names of both feeds and itself. Readers that know no suites
+ignore this member, and so does this reader if it does not know the suite, or the key has not consented.
 """
 
 from collections.abc import Mapping

@@ -8,13 +8,14 @@ message n:
     {"type": "notarised", "feed": "@...=.ed25519", "sequence": n, "log": "<base64>.blake2b"}
 
 The message's time is the date. A reader who knows the date of the break, and a notary's key, takes the
-messages that were notarised before that date and still have the same log hash, and no others. NDN DeLorean
-(Yu et al., ACM ICN 2017) has such a log of hashes as a service of its own. A date counts as no earlier than
-those before it in the notary's log. A statement without a countersignature dates from the countersigned
-message behind it that proves it: until then, it may have been written by another.
+messages that were notarised before that date and still have the same log hash, and no others. A date earlier
+than one before it in the notary's log counts as that one. A statement without a countersignature dates from
+the countersigned message behind it that proves it: until then, it may have been written by another. NDN
+DeLorean (Yu et al., ACM ICN 2017) has such a log of hashes as a service of its own.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 from ssb.keys import InvalidRef, is_feed
@@ -52,10 +53,10 @@ class Verdict(NamedTuple):
     """How far a log is vouched for.
 
     Attributes:
-        vouched: number of the last message that is; 0 for none.
+        vouched: number of the last vouched message; 0 for none.
         by: the statement that says so; None if no statement does, or the author's countersignature says more.
-        disputed: the statement about the fewest messages that this log contradicts; None for none.
-        beyond: the statement about the most messages, if the log has not as many; None if it has.
+        disputed: of the statements that contradict the log, the one about the fewest messages; None for none.
+        beyond: of the statements about more messages than the log has, the one about the most; None for none.
     """
 
     vouched: int
@@ -136,13 +137,9 @@ def vouch(
             if proved > vouched:
                 vouched, by = proved, None
         tried = len(trusted)
-    longest = max(about, key=_sequence, default=None)
+    longest = max(about, key=attrgetter("sequence"), default=None)
     beyond = longest if longest is not None and longest.sequence > len(log) else None
-    return Verdict(vouched, by, min(disputed, key=_sequence, default=None), beyond)
-
-
-def _sequence(statement: Statement) -> int:
-    return statement.sequence
+    return Verdict(vouched, by, min(disputed, key=attrgetter("sequence"), default=None), beyond)
 
 
 def _proved(key: PublicKey, log: Iterable[Message]) -> int:

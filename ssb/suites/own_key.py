@@ -79,10 +79,7 @@ class Written(NamedTuple):
 def read_key(path: Path) -> PrivateKey | None:
     """Return the key in a file, None if there is no such file; raise KeyFileError, with one line."""
     try:
-        key = PrivateKey.from_secret(path.read_text(encoding="ascii").strip())
-        if key.public.suite is not SECOND:
-            raise InvalidRef(f"it ends with .{key.public.suite.name}, not with .{SECOND.name}")
-        return key
+        return PrivateKey.from_secret(path.read_text(encoding="ascii").strip())
     except FileNotFoundError:
         return None
     except (InvalidRef, UnicodeDecodeError) as error:
@@ -232,17 +229,19 @@ class OwnKey:
             return written
         if written.sequence < last:
             raise StoreError(self._damaged(written.sequence + 1))
-        missing = (
-            f"messages {last + 1} to {known.sequence} of your feed, which were written here, are missing"
-        )
-        foreign = f"message {first} of your feed is not the one that was written here"
-        if first > known.sequence:
-            foreign = f"message {first} of your feed was not written here"
+        if first > last:
+            said = (
+                f"messages {last + 1} to {known.sequence} of your feed, which were written here, are missing"
+            )
+        elif first > known.sequence:
+            said = f"message {first} of your feed was not written here"
+        else:
+            said = f"message {first} of your feed is not the one that was written here"
         raise StoreError(
-            f"{self._path.parent}: nothing is published: {missing if first > last else foreign}, so the "
-            "second key does not vouch for it. If all messages that are here are yours, say so once: "
-            f"`{_command(self._path)} suite --anew`; if not, somebody has your first key: go on with another "
-            "feed"
+            f"{self._path.parent}: nothing is published: {said}. The second key vouches only for messages "
+            "that were written here. If all messages here are yours, say so once: "
+            f"`{_command(self._path)} suite --anew`; if not, somebody else has your key (the file `secret`): "
+            "go on with another feed"
         )
 
     def _adopt(self) -> None:
@@ -259,9 +258,10 @@ class OwnKey:
 
     def _check_lost(self) -> None:
         """Raise StoreError if the feed has a second key, and its file is lost."""
-        if self.key is None and not self._is_lost:
-            self._is_lost = self._read() is not None or self.is_declared()
-        if self.key is None and self._is_lost:
+        if self.key is not None:
+            return
+        self._is_lost = self._is_lost or self._read() is not None or self.is_declared()
+        if self._is_lost:
             raise StoreError(
                 f"{self._path}: lost: this key countersigns your feed, so nothing is published without it; "
                 "put back a copy and start again, or make another key, which readers have to learn: "

@@ -53,7 +53,7 @@ def _rewrite(log: list[Message]) -> list[Message]:
     return _forge([], _BEGINS, len(log))
 
 
-def _insert(log: list[Message]) -> list[Message]:
+def _rewrite_half(log: list[Message]) -> list[Message]:
     """Other messages in place of the newer half."""
     half = log[: len(log) // 2]
     return _forge(half, half[-1].timestamp, len(log) - len(half))
@@ -68,7 +68,7 @@ def _replace(log: list[Message]) -> list[Message]:
 
 ATTACKS: Final[dict[str, Callable[[list[Message]], list[Message]]]] = {
     "append": _append,
-    "insert": _insert,
+    "rewrite half": _rewrite_half,
     "rewrite": _rewrite,
     "replace": _replace,
 }

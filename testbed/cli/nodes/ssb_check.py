@@ -58,8 +58,8 @@ def check(settings: Settings) -> None:
 @click.option(
     "--anew",
     is_flag=True,
-    help="All messages of your feed that are here are yours, also those that came from others; and if the "
-    "second key is lost, make another.",
+    help="Count all messages of your feed here as yours, also those that came from others. If the second key "
+    "is lost, make another.",
 )
 @click.pass_obj
 def suite(settings: Settings, *, anew: bool) -> None:
@@ -79,7 +79,7 @@ def suite(settings: Settings, *, anew: bool) -> None:
 def notarise(settings: Settings, feeds: Sequence[str]) -> None:
     """Publish, with today's date, the hash of all messages of each FEED that are here.
 
-    Whoever trusts your key of the second suite (`suite`) can take these messages as genuine after a break.
+    Readers who trust your second key (`suite`) can take these messages as genuine after a break.
     """
     with commands_of(settings) as commands:
         for feed in [reference_of(text) for text in feeds]:
@@ -109,9 +109,8 @@ def vouched(
 ) -> None:
     """Say which messages of FEED are genuine, though anybody could have signed them since the break.
 
-    These are the messages that a notary's log has the hash of, from before the break, and those that the
-    author has countersigned. Exit status 1 if others are here, if messages are missing, or if a notary
-    contradicts the log or another notary.
+    A message is genuine if a notary published its hash before the break, or if the author has countersigned
+    it. Exit status 1 if others are here, if messages are missing, or if a notary contradicts the log.
     """
     if not notaries and not keys:
         raise click.UsageError("give --notary KEY, or the author's --key KEY: nothing else proves anything")
@@ -135,7 +134,7 @@ def vouched(
 
 
 def _problems(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield what contradicts a log, or is missing of it: a word, and a text."""
+    """Yield each contradiction and gap of a log, as a word and a text."""
     if (disputed := found["disputed"]) is not None:
         yield "disputed", f"messages 1 to {disputed['sequence']} are not those {_notarised(disputed)}"
     if (beyond := found["beyond"]) is not None:

@@ -7,7 +7,7 @@ handshakes, boxes and calls over emulated TCP, and checks after every event that
 - stored messages are announced once, in order,
 - messages out of order are those that a peer has looked for by their ids,
 - contents beside logs are held, shown, dropped and served as their messages say (`holes`),
-- users see the devices of an identity that there are, and no strangers (`users`),
+- users see the true devices of an identity, and no strangers (`users`),
 - nobody holds unwanted feeds, nor receives feeds from whose authors they are blocked,
 - connections and the state of feeds are bounded,
 

@@ -39,9 +39,9 @@ class Swarm(Story):
     A step is "write" (a peer, a feed), "follow" and "leave" (a peer, a feed), "block" (a feed, a peer), "cut"
     and "heal" (the two ends of a link), "restart" and "forget" (a peer; it loses others' positions), "want"
     (a peer that looks for a message by its id, the feed, the number), "drop" and "fetch" (a peer whose user
-    deletes the content of a message there, or asks for its blob; the feed, the number). Users say, alone,
-    "say" and "name"; of another user, "befriend", "invite", "join" and "remove" (a device), and "intrude": a
-    user writes false messages to become, or to end, a device's identity.
+    deletes the content of a message there, or asks for its blob; the feed, the number). A user does "say"
+    and "name" alone, and to another user "befriend", "invite", "join" and "remove" (a device), and "intrude"
+    (it writes false messages, to become a device of the other's identity, or to end it).
 
     Attributes:
         seed: of the links and of the peers' draws.

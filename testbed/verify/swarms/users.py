@@ -132,10 +132,10 @@ class Users:
         swarm: the story.
         identities: those of all peers.
         host: returns the host of a peer.
+        coverage: counts what has happened.
 
     Attributes:
         accounts: those that are open.
-        coverage: counts what has happened.
     """
 
     def __init__(
