@@ -78,7 +78,7 @@ class ParticipantProgram:
                 peer=peer.peer,
                 feeds=self._account.feeds,
                 publish=publish,
-                may_publish=lambda: not (self._account.own.doubt or self._account.own_key.why()),
+                may_publish=lambda: not self._account.why(),
                 epoch_ms=peer.epoch_ms,
             ),
             Policy(

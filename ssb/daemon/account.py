@@ -23,7 +23,7 @@ before, and open to others.
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain
 from operator import attrgetter
 from pathlib import Path
@@ -140,7 +140,7 @@ class Account:
     @cached_property
     def contents(self) -> Contents:
         """The contents of detached messages; opened on first use, as all messages that name some are read."""
-        contents = Contents(self.blobs, on_deletion=self._add_deleted)
+        contents = Contents(self.blobs, on_deletion=partial(_add_word, self.path / DELETED))
         named = (stored.message for stored in read_log(self.feeds, 0, {DETACHED, DELETE}))
         contents.restore(named, self._dropped(), _words_of(self.path / DELETED))
         return contents
@@ -233,6 +233,10 @@ class Account:
         if "groups" in self.__dict__:
             self.groups.add(message)
 
+    def why(self) -> str:
+        """Return why nothing can be published now, with the remedies; "" if messages can be."""
+        return self.own.why() if self.own.doubt else self.own_key.why()
+
     def publish(
         self, content: Mapping[str, Any] | str, now_ms: float, recipients: list[str] | None = None
     ) -> Message:
@@ -270,13 +274,6 @@ class Account:
     def _dropped(self) -> list[str]:
         dropped = self._read_json("dropped.json")
         return [each for each in dropped if isinstance(each, str)] if isinstance(dropped, list) else []
-
-    def _add_deleted(self, message: str) -> None:
-        """Append to the list. If its end is lost, a blob is fetched for others, and deleted, once more."""
-        with suppress(OSError):
-            file = os.open(self.path / DELETED, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            with open(file, "w", encoding="utf-8") as lines:
-                lines.write(f"{message}\n")
 
     def publish_sealed(self, content: Mapping[str, Any], now_ms: float, keys: Sequence[Key]) -> Message:
         """Write a private message of box2 for the holders of some keys; raise as publish() does."""
@@ -380,6 +377,14 @@ def _words_of(path: Path) -> list[str]:
         return []
     except OSError as error:
         raise StoreError(f"{path}: {error.strerror}") from None
+
+
+def _add_word(path: Path, word: str) -> None:
+    """Append to the words of a file. If its end is lost, a blob is fetched and deleted once more."""
+    with suppress(OSError):
+        file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        with open(file, "w", encoding="utf-8") as lines:
+            lines.write(f"{word}\n")
 
 
 def _is_ignored(stored: Stored, feeds: SqliteFeeds) -> bool:

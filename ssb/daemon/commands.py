@@ -302,7 +302,7 @@ class Commands:
             "feeds": len(account.feeds.tips()),
             "messages": sum(account.feeds.tips().values()),
             "own": account.own.tip,
-            "doubt": account.own.why() if account.own.doubt else account.own_key.why(),
+            "doubt": account.why(),
             "replicated": len(account.graph.replicated()),
             "forked": self._forks(),
             "ended": {feed: end.successor for feed, end in sorted(account.feeds.ends().items())},

@@ -82,9 +82,7 @@ class DeviceCalls:
         ValueError and StoreError for a step that failed; the others are left then.
         """
         account = self._account
-        if account.own.doubt or self._me in account.feeds.ends() or self._me in account.feeds.forks():
-            return False
-        if account.own_key.why():
+        if account.why() or self._me in account.feeds.ends() or self._me in account.feeds.forks():
             return False
         while (step := self._due()) is not None:
             step()

@@ -238,7 +238,7 @@ class OwnKey:
         else:
             said = f"message {first} of your feed is not the one that was written here"
         raise StoreError(
-            f"{self._path.parent}: nothing is published: {said}. The second key vouches only for messages "
+            f"{self._path.parent}: {said}, so nothing is published: the second key vouches only for messages "
             "that were written here. If all messages here are yours, say so once: "
             f"`{_command(self._path)} suite --anew`; if not, somebody else has your key (the file `secret`): "
             "go on with another feed"

@@ -315,8 +315,8 @@ def test_another_key_in_the_file_is_told(tmp_path: Path) -> None:
         ssb(path, "suite")
     shutil.copy(ben / "secret.ed448", ann / "secret.ed448")
     for words in (("publish", "by the wrong key"), ("suite",)):
-        assert "The second key vouches only for messages" in ssb(ann, *words)[1]
-    assert "The second key vouches only for messages" in ssb(ann, "status")[0]
+        assert "the second key vouches only for messages" in ssb(ann, *words)[1]
+    assert "the second key vouches only for messages" in ssb(ann, "status")[0]
 
 
 def test_an_author_who_declares_many_keys_costs_a_reader_no_more_than_some() -> None:

@@ -205,10 +205,8 @@ def peer(
     with closing(Account(settings.path, hops)) as account:
         if settings.is_settled:
             account.own.settle()
-        if account.own.doubt:
-            logging.warning("nothing is published yet: %s", account.own.why())
-        if why := account.own_key.why():
-            logging.warning("%s", why)
+        if why := account.why():
+            logging.warning("nothing is published yet: %s", why)
         asyncio.run(
             run(
                 account,
