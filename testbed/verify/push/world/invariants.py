@@ -97,7 +97,8 @@ class Grants:
     A node notices an expiry when it is not busy any more, `turns` ns late, by node.
 
     A node that receives several frames in one turn sends after the last of them, and so sends for grants that
-    a later frame of the turn has ended or replaced: an item counts against these first.
+    a later frame of the turn has ended or replaced: an item counts against these first. If it refuses an LLI
+    in such a turn, it may have accepted another one, even a copy of the same: each Nack is for one LLI.
     """
 
     def __init__(self, legacy: Iterable[str], turns: Mapping[str, int] = MappingProxyType({})) -> None:
@@ -107,11 +108,13 @@ class Grants:
         self._held: dict[tuple[str, str, int], bytes | None] = {}  # by node, peer and number of the Hello
         self._may_have_sent = False
         self._before: defaultdict[tuple[str, str, bytes], list[_Grant]] = defaultdict(list)
+        self._unanswered: Counter[tuple[str, str, bytes]] = Counter()  # LLIs of this turn less Nacks
 
     def turn_begins(self) -> None:
         """Begin a turn of a node."""
         self._may_have_sent = False
         self._before.clear()
+        self._unanswered.clear()
 
     def may_have_sent(self) -> None:
         """Note that a node has received a frame, and may receive another before it sends."""
@@ -140,6 +143,7 @@ class Grants:
         elif frame.kind == "cancel":
             grants = [grant for grant in grants if grant.classic]
         else:
+            self._unanswered[key] += 1
             ours = [grant for grant in grants if not grant.classic]
             is_duplicate = ours and ours[-1].is_duplicated_by(frame, now)
             if not is_duplicate or self._may_have_sent:  # what it duplicates may just have been used up
@@ -159,7 +163,9 @@ class Grants:
             self._renew(node, peer, frame.hello.reply, frame.hello.held, now)
         grants = self._grants.get((node, peer, frame.feed), [])
         if frame.kind == "nack" and frame.is_lli:
-            grants[:] = [grant for grant in grants if grant.classic]  # a refused range ends
+            self._unanswered[node, peer, frame.feed] -= 1
+            if self._unanswered[node, peer, frame.feed] <= 0:
+                grants[:] = [grant for grant in grants if grant.classic]  # a refused range ends
         elif frame.kind == "proof":
             for grant in grants:
                 grant.is_open = False
