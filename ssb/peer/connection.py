@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from base.timers import earliest
-from ssb.replication.blobs import PATIENCE, BlobFetch, BlobSource
+from ssb.replication.blobs import BlobFetch, BlobSource
 from ssb.replication.history import HistoryFetch, HistorySource
 from ssb.transport.calls import Answered, CallEvent, Calls, Finished
 from ssb.transport.secure_stream import Channel
@@ -82,11 +82,11 @@ class Connection:
     @property
     def patience_ends(self) -> int | None:
         """When the first fetch of a blob is given up, ns; None if there is none."""
-        return earliest(*(fetch.heard + PATIENCE for fetch in self.blob_fetches.values()))
+        return earliest(*(fetch.deadline for fetch in self.blob_fetches.values()))
 
     def overdue(self, now: int) -> list[Finished]:
         """Return the ends of the fetches of blobs that are given up."""
-        calls = [call for call, fetch in self.blob_fetches.items() if now >= fetch.heard + PATIENCE]
+        calls = [call for call, fetch in self.blob_fetches.items() if now >= fetch.deadline]
         return [Finished(call, "no more of the blob has come") for call in calls]
 
     @property

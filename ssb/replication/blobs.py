@@ -66,6 +66,11 @@ class BlobFetch:
     blob: str
     heard: int
 
+    @property
+    def deadline(self) -> int:
+        """When it is given up, ns."""
+        return self.heard + PATIENCE
+
 
 class BlobSource:
     """The answering side of `blobs.get`.

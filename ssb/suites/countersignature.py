@@ -26,7 +26,7 @@ from typing import Any, Final
 
 from ssb.canonical import InvalidJson, Value, stringify
 from ssb.ending import END, end_of
-from ssb.keys import InvalidRef
+from ssb.keys import Identity, InvalidRef
 from ssb.message import InvalidMessage, Message
 from ssb.suites.suite import HASH_BYTES, PrivateKey, PublicKey, Suite, hash_text, parse_hash
 
@@ -68,6 +68,30 @@ def countersign(
     except InvalidJson as error:
         raise InvalidMessage(str(error)) from None
     return {**content, MEMBER: {"log": log, "signature": signature}}
+
+
+class CountersignedLog:
+    """A log whose messages are countersigned as they are written.
+
+    Attributes:
+        messages: those written so far.
+        hash: the log hash after them.
+    """
+
+    def __init__(self, author: Identity) -> None:
+        self.messages: list[Message] = []
+        self.hash = EMPTY
+        self._author = author
+
+    def write(self, key: PrivateKey, content: Mapping[str, Any], timestamp: float) -> Message:
+        """Countersign and sign the content of the next message; raise as countersign() does."""
+        last = self.messages[-1] if self.messages else None
+        number = len(self.messages) + 1
+        signed = countersign(key, self._author.ref, number, timestamp, content, self.hash)
+        message = Message.create(self._author, last, signed, timestamp)
+        self.hash = log_hash(key.public.suite, self.hash, message.encoded)
+        self.messages.append(message)
+        return message
 
 
 def check(key: PublicKey, message: Message) -> bytes:

@@ -22,6 +22,7 @@ from ssb_over_ndn.following.subscriptions import Subscription, Subscriptions
 from ssb_over_ndn.naming import log_key, log_name
 
 MOST_WAITING: Final = 1000
+"""Items of a feed that wait for a countersignature, at most."""
 
 
 class Reporter(Application, Protocol):
@@ -170,10 +171,9 @@ class Subscriber:
             return
         successor = log_name(end.successor)
         key = successor_key(Message.from_text(last.message))
-        if (
-            key is not None and successor not in self._proofs
-        ):  # the first end counts: a later one may be forged
-            self._proofs[successor] = Proofs(key)
+        if key is not None:
+            # The first end counts: a later one may be forged.
+            self._proofs.setdefault(successor, Proofs(key))
         if successor not in self._planned:
             self._keys[successor] = end.successor
             self._planned[successor] = self._subscribe(successor)
@@ -191,17 +191,18 @@ class Subscriber:
             items = self._open.take_items(feed, now, None if self._interval is None else 1)
             if not items:
                 continue
-            key, end, last = self._keys[feed], None, None
+            key = self._keys[feed]
+            ended: tuple[End, Item] | None = None
             for item in self._proved(feed, items):
                 self._events.append(Event(now, "delivered", key, item.seq, len(item.message)))
                 if (end := end_in(item.message)) is not None:  # later items are dropped
-                    last = item
+                    ended = end, item
                     break
             if self._interval is not None:
                 self._next_take = now + self._interval
             self._report_errors(now)
-            if end is not None and last is not None:
-                self._move(feed, end, last, now)
+            if ended is not None:
+                self._move(feed, *ended, now)
 
     def _report_errors(self, now: int) -> None:
         for feed, word in self._open.take_errors():

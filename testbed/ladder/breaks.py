@@ -14,7 +14,7 @@ from ssb.keys import Identity
 from ssb.message import Message
 from ssb.store.feeds import read_feed
 from ssb.store.memory import MemoryFeeds
-from ssb.suites.countersignature import EMPTY, countersign, log_hash
+from ssb.suites.countersignature import CountersignedLog
 from ssb.suites.notary import Statement, notarise, statements, vouch
 from ssb.suites.suite import SECOND, PrivateKey
 
@@ -95,18 +95,14 @@ def play(messages: int, interval: int) -> Played:
     """Return the logs at the break, half an hour after the last message."""
     key = PrivateKey.from_seed(SECOND, b"n" * SECOND.seed_bytes)
     log: list[Message] = []
-    notarised: list[Message] = []
-    before = EMPTY
+    notary = CountersignedLog(_NOTARY)
     for number in range(1, messages + 1):
         log.append(_sign(log[-1] if log else None, f"message {number}", _BEGINS + number * _HOUR_MS))
         if interval and number % interval == 0:
             statement = notarise(_AUTHOR.ref, SECOND, (message.encoded for message in log))
-            date, place = log[-1].timestamp + 1, len(notarised) + 1
-            content = countersign(key, _NOTARY.ref, place, date, statement, before)
-            notarised.append(Message.create(_NOTARY, notarised[-1] if notarised else None, content, date))
-            before = log_hash(SECOND, before, notarised[-1].encoded)
-    size = sum(len(message.encoded) for message in notarised)
-    return Played(log, [*statements(notarised, key.public)], size, log[-1].timestamp + _HOUR_MS / 2)
+            notary.write(key, statement, log[-1].timestamp + 1)
+    size = sum(len(message.encoded) for message in notary.messages)
+    return Played(log, [*statements(notary.messages, key.public)], size, log[-1].timestamp + _HOUR_MS / 2)
 
 
 def attack(name: str, played: Played) -> Outcome:

@@ -25,7 +25,7 @@ from ssb.canonical import parse, stringify
 from ssb.detached import SALT_BYTES, attach, detach, reference_of
 from ssb.keys import Identity, verify
 from ssb.message import Message
-from ssb.suites.countersignature import EMPTY, countersign, log_hash
+from ssb.suites.countersignature import CountersignedLog
 from ssb.suites.countersignature import check as check_countersignature
 from ssb.suites.suite import CLASSIC, SECOND, PrivateKey, Suite
 from ssb.tiny import entry
@@ -113,9 +113,7 @@ def _classic(author: Identity, text: str, posts: int, *, is_detached: bool = Fal
             open_ = partial(attach, author.ref, reference)
 
         def check(packets: Sequence[bytes], tip: Message | None = tip) -> None:
-            received = Message.from_value(parse(packets[0].decode()))
-            received.verify()
-            received.follow(tip)
+            _received(packets, tip)
 
         yield Post((stringify(parse(message.text), indent=0).encode(),), check, blob, open_)
         tip = message
@@ -124,21 +122,26 @@ def _classic(author: Identity, text: str, posts: int, *, is_detached: bool = Fal
 def _countersigned(author: Identity, text: str, posts: int) -> Iterator[Post]:
     key = PrivateKey.from_seed(SECOND, (author.public_key * 2)[: SECOND.seed_bytes])
     tip: Message | None = None
-    log = EMPTY
+    log = CountersignedLog(author)
     for number in range(posts):
-        content = {"type": "post", "text": text}
-        content = countersign(key, author.ref, number + 1, _TIME + number, content, log)
-        message = Message.create(author, tip, content, _TIME + number)
+        before = log.hash
+        message = log.write(key, {"type": "post", "text": text}, _TIME + number)
 
-        def check(packets: Sequence[bytes], tip: Message | None = tip, log: bytes = log) -> None:
-            received = Message.from_value(parse(packets[0].decode()))
-            received.verify()
-            received.follow(tip)
-            if check_countersignature(key.public, received) != log:
+        def check(packets: Sequence[bytes], tip: Message | None = tip, before: bytes = before) -> None:
+            received = _received(packets, tip)
+            if check_countersignature(key.public, received) != before:
                 raise ValueError("another log before it")
 
         yield Post((stringify(parse(message.text), indent=0).encode(),), check)
-        tip, log = message, log_hash(SECOND, log, message.encoded)
+        tip = message
+
+
+def _received(packets: Sequence[bytes], tip: Message | None) -> Message:
+    """Return the message of a packet, checked by the classic rules."""
+    received = Message.from_value(parse(packets[0].decode()))
+    received.verify()
+    received.follow(tip)
+    return received
 
 
 def _encoded(

@@ -19,7 +19,7 @@ from ssb.export import read_export
 from ssb.generate import FIRST_TIMESTAMP, generate_feed
 from ssb.keys import Identity, blob_ref
 from ssb.message import Message
-from ssb.suites.countersignature import EMPTY, countersign, log_hash, succession
+from ssb.suites.countersignature import CountersignedLog, succession
 from ssb.suites.suite import CLASSIC, SUITES, PrivateKey
 from ssb_over_ndn.naming import LOGS
 from testbed.errors import UserError
@@ -356,20 +356,12 @@ def _ended(scenario: Scenario, feed: Feed, ending: Ending) -> list[Feed]:
     rest = len(feed.messages) - ending.after
     following = generate_feed(rng, rest, heir, None, scenario.workload.item_bytes)
     if key is not None:
-        following = _countersigned(following, heir, key)
+        log = CountersignedLog(heir)
+        for message in following:
+            assert isinstance(message.content, dict)
+            log.write(key, message.content, message.timestamp)
+        following = log.messages
     return [ended, Feed(ending.successor, tuple(following), feed.times[ending.after :], heir)]
-
-
-def _countersigned(messages: Sequence[Message], author: Identity, key: PrivateKey) -> list[Message]:
-    """Return the messages of a log with countersignatures."""
-    log: list[Message] = []
-    before = EMPTY
-    for number, message in enumerate(messages, 1):
-        assert isinstance(message.content, dict)
-        content = countersign(key, author.ref, number, message.timestamp, message.content, before)
-        log.append(Message.create(author, log[-1] if log else None, content, message.timestamp))
-        before = log_hash(key.public.suite, before, log[-1].encoded)
-    return log
 
 
 def _detached(scenario: Scenario, feed: Feed, deletion: Deletion) -> tuple[Feed, frozenset[str]]:

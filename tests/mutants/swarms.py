@@ -7,10 +7,10 @@ from mutants.patches import Mutants, Patch, instead, returns
 from ssb.canonical import Value
 from ssb.detached import opened, requested_by
 from ssb.message import Message
-from ssb.peer import connection
 from ssb.peer.connections import Connections
 from ssb.peer.scheduler import Scheduler
 from ssb.peer.services import Services
+from ssb.replication import blobs
 from ssb.replication.blobs import Blobs
 from ssb.replication.ebt import Ebt
 from ssb.replication.loose import Loose
@@ -172,6 +172,6 @@ HOLE_MUTANTS: Mutants = {
     "bytes of broken transfers counted": (instead(Incoming, "abort", _still_counted),),
     "blobs not told": (Patch(Blobs, "announce", returns(None)),),
     "wants of blobs not told to who comes later": (instead(Blobs, "open", _blobs_told_to_those_here),),
-    "patience with blobs": (Patch(connection, "PATIENCE", lambda _: 10**18),),
+    "patience with blobs": (Patch(blobs, "PATIENCE", lambda _: 10**18),),
 }
 """Bugs of logs with holes."""

@@ -15,7 +15,14 @@ from ssb.daemon.commands import CommandError
 from ssb.keys import Identity
 from ssb.message import Message
 from ssb.store.feeds import StoreError, read_feed
-from ssb.suites.countersignature import EMPTY, Reader, countersign, declaration, log_hash
+from ssb.suites.countersignature import (
+    EMPTY,
+    CountersignedLog,
+    Reader,
+    countersign,
+    declaration,
+    log_hash,
+)
 from ssb.suites.notary import MOST_KEYS, notarise, statements, vouch
 from ssb.suites.own_key import read_key
 from ssb.suites.suite import SECOND, PrivateKey, PublicKey
@@ -162,13 +169,11 @@ def test_a_lost_key_is_told_and_not_replaced(tmp_path: Path, lost: str) -> None:
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
 def test_each_declared_key_is_tried(used: int, order: tuple[int, int]) -> None:
     keys = [PrivateKey.from_seed(SECOND, bytes([number]) * SECOND.seed_bytes) for number in range(2)]
-    log: list[Message] = []
-    before = EMPTY
+    written = CountersignedLog(AUTHOR)
     contents = [(keys[number], declaration(keys[number].public)) for number in order]
     for number, (key, content) in enumerate([*contents, (keys[used], POST)], 1):
-        signed = countersign(key, AUTHOR.ref, number, number, content, before)
-        log.append(Message.create(AUTHOR, log[-1] if log else None, signed, number))
-        before = log_hash(SECOND, before, log[-1].encoded)
+        written.write(key, content, number)
+    log = written.messages
     notary = Identity.from_seed(b"n" * 32)
     said = notarise(AUTHOR.ref, SECOND, [message.encoded for message in log[:2]])
     statement = Message.create(notary, None, countersign(keys[0], notary.ref, 1, 1, said, EMPTY), 1)
@@ -321,12 +326,8 @@ def test_another_key_in_the_file_is_told(tmp_path: Path) -> None:
 
 def test_an_author_who_declares_many_keys_costs_a_reader_no_more_than_some() -> None:
     keys = [PrivateKey.from_seed(SECOND, bytes([number]) * 57) for number in range(MOST_KEYS + 9)]
-    log: list[Message] = []
-    before = EMPTY
-    for number, key in enumerate(keys, start=1):
-        content = countersign(key, AUTHOR.ref, number, number, declaration(key.public), before)
-        log.append(Message.create(AUTHOR, log[-1] if log else None, content, number))
-        before = log_hash(SECOND, before, log[-1].encoded)
+    written = CountersignedLog(AUTHOR)
+    log = [written.write(key, declaration(key.public), number) for number, key in enumerate(keys, start=1)]
     key = PrivateKey.from_seed(SECOND, b"k" * 57)
     note = notarise(AUTHOR.ref, SECOND, (message.encoded for message in log))
     notary = Identity.from_seed(b"n" * 32)

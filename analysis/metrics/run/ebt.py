@@ -88,28 +88,33 @@ def modes(notes_sent: Rows, connections: Rows) -> dict[_Connection, dict[int, tu
 
 
 def turns(notes_sent: Rows, connections: Rows) -> Iterator[tuple[int, _Connection, dict[str, str]]]:
-    """Yield time, (layering, node, peer) and the mode of each feed by name, one of MODES, after each note of
-    one node to the other, and once the last connection of the two is closed; in order of time.
+    """Yield time, (layering, node, peer) and the mode of each feed by name, one of MODES, after each note
+    that may have changed one, and once the last connection of the two is closed; in order of time.
 
     `notes_sent` are rows of the table of messages with layering, node and peer; of two connections of one
     pair the last note tells, as in modes().
     """
     modes_of = dict(zip("+-", MODES, strict=True))
     held: defaultdict[tuple[Any, ...], dict[str, str]] = defaultdict(dict)
+    told: dict[_Connection, tuple[Any, ...]] = {}  # the connection whose modes were yielded last
     steps: list[tuple[int, int, _Connection, Mapping[str, Any]]] = [
         *((row["time"], row["note"], _connection(row), row) for row in notes_sent),
         *((closed, int(NEVER), connection, {}) for connection, closed in _closings(connections)),
     ]
     for time, _, connection, row in sorted(steps, key=itemgetter(0, 1)):
         if not row:
+            told.pop(connection, None)
             yield time, connection, {}
             continue
-        own = held[tuple(row[name] for name in ("src", "src_port", "dst", "dst_port"))]
-        for turned in (row.get("turned") or "").split():
-            own.pop(turned[1:], None)
-            if turned[0] in modes_of:
-                own[turned[1:]] = modes_of[turned[0]]
-        yield time, connection, dict(own)
+        stream = tuple(row[name] for name in ("src", "src_port", "dst", "dst_port"))
+        own, turned = held[stream], (row.get("turned") or "").split()
+        for word in turned:
+            own.pop(word[1:], None)
+            if word[0] in modes_of:
+                own[word[1:]] = modes_of[word[0]]
+        if turned or told.get(connection) != stream:
+            told[connection] = stream
+            yield time, connection, dict(own)
 
 
 def _connection(row: Mapping[str, Any]) -> _Connection:

@@ -10,7 +10,7 @@ from ssb.daemon.views import ABOUT
 from ssb.detached import DETACHED
 from ssb.ending import end_content
 from ssb.graph import CONTACT
-from ssb.suites.countersignature import MEMBER
+from ssb.suites.countersignature import MEMBER, succession
 from ssb.uri import plain
 from testbed.cli.nodes.ssb import Settings, commands_of
 from testbed.cli.usage import exclude
@@ -36,27 +36,30 @@ def end(settings: Settings, successor: Path | None, for_good: bool) -> None:
     Prints the message's id, and the successor. Keep this peer running until others have the message.
     """
     from ssb.daemon.account import SUITE_SECRET
+    from ssb.suites.own_key import read_key
 
     exclude("successor", "for_good")
+    successor = successor and successor.expanduser()
     if successor is None and not for_good:
         raise click.UsageError("give --successor DIRECTORY, or --for-good if no feed goes on in its place")
-    if successor is not None and successor.expanduser().resolve() == settings.path.resolve():
+    if successor is not None and successor.resolve() == settings.path.resolve():
         raise UserError(f"{successor}: holds the feed that is to end; name another directory")
     if successor is not None and (settings.path / SUITE_SECRET).exists():
-        _check_suite(successor.expanduser())
+        _check_suite(successor / SUITE_SECRET)
     with commands_of(settings) as commands:
         feed = _open_feed(commands)
         options = {"id": feed, "type": DETACHED, "contents": True}
         states = {entry.get("state") for entry in commands.stream(["createLogStream"], [options])}
         heir, suite = None, {}
         if successor is not None:
-            heir = _continue(successor.expanduser(), feed, _statements(commands, feed))
+            heir = _continue(successor, feed, _statements(commands, feed))
             # Stock peers do not know this type: they find the successor as a feed that this one follows.
             commands.answer(["publish"], [{"type": CONTACT, "contact": heir.ref, "following": True}])
             for group in commands.answer(["groups", "list"], []):
                 if group["isMember"]:
                     commands.answer(["groups", "add"], [group["id"], [heir.ref], ""])
-            suite = _suite_of(successor.expanduser(), feed, heir.ref)
+            key = read_key(successor / SUITE_SECRET)
+            suite = {} if key is None else succession(feed, heir.ref, key)
         click.echo(commands.answer(["publish"], [end_content(feed, heir) | suite])["key"])
     if heir is not None:
         click.echo(heir.ref)
@@ -104,25 +107,13 @@ def _continue(directory: Path, feed: str, statements: dict[tuple[str, str], dict
     return key_file.read(directory / "secret")
 
 
-def _check_suite(directory: Path) -> None:
+def _check_suite(key: Path) -> None:
     """Refuse a successor without a second key: its messages would be less safe than those of this feed."""
-    from ssb.daemon.account import SUITE_SECRET
-
-    if not (directory / SUITE_SECRET).exists():
+    if not key.exists():
         raise UserError(
-            f"{directory}: has no second key, and this feed has one; make one with "
-            f"`feednet ssb --path {quote(str(directory))} suite`"
+            f"{key.parent}: has no second key, and this feed has one; make one with "
+            f"`feednet ssb --path {quote(str(key.parent))} suite`"
         )
-
-
-def _suite_of(directory: Path, feed: str, heir: str) -> dict[str, Any]:
-    """Return what the end says of the successor's second suite: nothing if its account has none."""
-    from ssb.daemon.account import SUITE_SECRET
-    from ssb.suites.countersignature import succession
-    from ssb.suites.own_key import read_key
-
-    key = read_key(directory / SUITE_SECRET)
-    return {} if key is None else succession(feed, heir, key)
 
 
 def _open_feed(commands: Any) -> str:

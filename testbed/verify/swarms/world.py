@@ -124,9 +124,6 @@ class _World(World[Swarm]):
             return self._holes.logs[feed]
         return messages(feed, branch, self.story.ends.get(feed, ()))
 
-    def _identity(self, peer: str) -> Identity:
-        return self._identities[peer]
-
     def _member(self, name: str, now: int, *, forgets: bool = False) -> Any:
         swarm = self.story
         random = Random(f"{swarm.seed} {name} {now}")
@@ -142,7 +139,7 @@ class _World(World[Swarm]):
             peer.want_all(sorted(self._wanted[name]), now)
         else:
             peer = Peer(
-                self._identity(name),
+                self._identities[name],
                 self._stores[name],
                 MemoryClocks(self._clocks[name]),
                 sorted(self._wanted[name]),
@@ -152,11 +149,11 @@ class _World(World[Swarm]):
                 loose=self._loose(name, random) if self._has_wants else None,
             )
         for feed, blocked in self._blocked:
-            peer.replication.hide(feed, self._identity(blocked).ref, now)
+            peer.replication.hide(feed, self._identities[blocked].ref, now)
         for caller, called in swarm.calls:
             if caller == name:
                 address = (self.topology.address(called), PORT)
-                peer.add(self._identity(called).ref, address, now, is_kept=True)
+                peer.add(self._identities[called].ref, address, now, is_kept=True)
         if name in swarm.users:
             return UserMember(local, lambda time: self._check_peer(name, time))
         if kind is None:
@@ -223,7 +220,7 @@ class _World(World[Swarm]):
             self._blocked[self._key(feed), name] = written
             for member in self._members.values():
                 if member.peer is not None:
-                    member.peer.replication.hide(self._key(feed), self._identity(name).ref, now)
+                    member.peer.replication.hide(self._key(feed), self._identities[name].ref, now)
             for each in self.story.peers:
                 self.network.settle(each)
             return
@@ -268,7 +265,7 @@ class _World(World[Swarm]):
             self.deliver(name, message.author, message.sequence)
             if name in self.story.users:
                 has_news_of_devices |= self._users.came(name, message)
-                if message.author == self._identity(name).ref:
+                if message.author == self._identities[name].ref:
                     self._texts[message.author][0].append(message.text)
             if message.author not in self._ever[name]:
                 raise Violation("wanted", name, f"stores {message.author[:5]}, which it has never wanted")
@@ -383,7 +380,7 @@ class _World(World[Swarm]):
         """Return how many messages of each feed each honest peer must have in the end."""
         expected: list[tuple[str, str, int]] = []
         for user in sorted(self.story.users):
-            expected += self._reached(user, self._identity(user).ref, self._users.tip(user, user))
+            expected += self._reached(user, self._identities[user].ref, self._users.tip(user, user))
         for feed, writers in self.story.feeds.items():
             if len(writers) > 1 or writers[0] in self.story.hostile:
                 continue

@@ -1,7 +1,6 @@
 """Any bytes as keys, hashes, states and contents of the second suite: each has one form; one key proves."""
 
 from collections.abc import Callable
-from typing import Any
 
 from ssb.canonical import InvalidJson, parse
 from ssb.ending import end_content
@@ -52,7 +51,8 @@ def check_suites(data: bytes) -> None:
             continue
     try:
         value = parse(text)
-        message = Message.create(AUTHOR, None, value if isinstance(value, dict) else {}, 0.0)
+        content = value if isinstance(value, dict) else {}
+        message = Message.create(AUTHOR, None, content, 0.0)
     except (InvalidJson, InvalidMessage):
         return
     try:
@@ -65,8 +65,4 @@ def check_suites(data: bytes) -> None:
     expect("a key is declared by another", holds=declared_by(message, KEY.public) is None or is_proved)
     expect("a statement counts without a proof", holds=is_proved or not [*statements([message], KEY.public)])
     names_key = successor_key(message) == KEY.public
-    expect("a key has not consented", holds=not names_key or _suite_of(message.content) == END["suite"])
-
-
-def _suite_of(content: Any) -> object:
-    return content.get("suite")
+    expect("a key has not consented", holds=not names_key or content.get("suite") == END["suite"])
