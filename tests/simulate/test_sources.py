@@ -95,5 +95,5 @@ def test_a_climb_finds_slower_stories_than_it_begins_with() -> None:
     times = [time for time, _ in found.slowest]
     assert times == sorted(times, reverse=True)
     time, story = found.slowest[0]
-    assert PUSH.play(story).caught_up == time
+    assert PUSH.lateness(story, PUSH.play(story)) == time
     assert promise(story).is_plain

@@ -484,6 +484,30 @@ def test_who_leaves_ends_its_subscriptions_at_the_others() -> None:
         assert contract_of(network, name).facts.state == "open"
 
 
+@pytest.mark.parametrize("peers", [(), [("isp", "far")]])
+def test_a_farewell_waits_for_no_slow_reader(peers: list[tuple[str, str]]) -> None:
+    """Its last entries are lost to that one alone, which gets those that are held for it, and the end."""
+    terms = Terms(size=4, unread=2, backlog=3, patience=30 * SECOND, linger=20 * SECOND)
+    clients = {"c0": "isp", "c1": "far" if peers else "isp", "c2": "isp"}
+    network = provider_cell(clients, terms, peers=peers)
+    slow, quick = network.subscribe("c0", "c1"), network.subscribe("c0", "c2")
+    network.send("c0", slow, texts("slow", 90))
+    network.run(20)
+    assert network.clients["c0"].subscriptions[slow].is_paused
+    network.send("c0", quick, texts("quick", 30))
+    began = network.now
+    network.clients["c0"].farewell(network.key("isp"), began)
+    assert network.receive("c2", quick, 30, seconds=90) == texts("quick", 30)
+    assert network.run(60, lambda: not network.clients["c0"].subscriptions)
+    assert network.now - began >= terms.patience, "nothing is dropped before"
+    read = network.receive("c1", slow, 90, seconds=60)
+    assert terms.held <= len(read) < 90
+    assert read == texts("slow", len(read))
+    assert slow not in network.clients["c1"].subscriptions
+    assert network.run(120, lambda: not network.providers["isp"].routes)
+    assert not any(one.accusations.evidence() for one in network.parties.values())
+
+
 def test_one_who_breaks_the_protocol_can_be_abandoned() -> None:
     network = provider_cell(2, Terms(size=4))
     ref = network.subscribe()

@@ -38,6 +38,7 @@ CAUGHT_BY_THE_STORE = (StoreError, ForkedFeed)
 IN_STORIES = {
     "what cannot be assigned is passed over",
     "a line ends before the farewell is agreed",
+    "a farewell waits for receivers",
     "a line ends before all is sent",
     "marks lag behind",
     "no last words",

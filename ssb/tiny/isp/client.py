@@ -94,6 +94,10 @@ class Client(Exchange):
         found = self.groups.get(group)
         if found is None:
             raise ValueError("there is no such group")
+        if not found.pending and not any(
+            one.own == found.own and one.state == STANDS for one in self.subscriptions.values()
+        ):
+            raise ValueError("nobody is in the group any more")
         contract = self.contracts[found.contract]
         if contract.facts.state != OPEN:
             raise ValueError("the contract ends")

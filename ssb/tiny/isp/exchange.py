@@ -54,7 +54,9 @@ class Exchange(BaseParty):
         lines = [Line(one.ref, one.other) for one in flowing.values() if one.other is not None]
         line = self._feed_of(lines, content) if is_tunnelled(content) else None
         if line is not None:
-            if self._backlog(line.feed) >= contract.terms.held:
+            # A farewell does not wait for the user: all that is under way has a place here.
+            room = contract.terms.held if contract.facts.state == OPEN else contract.terms.under_way
+            if self._backlog(line.feed) >= room:
                 return False
             if self._store_inner(contract, line, content, now):
                 self._events.append(Event("received", flowing[line.ref].contact, line.ref))
@@ -76,8 +78,8 @@ class Exchange(BaseParty):
         subscription.state, subscription.is_leaving = ENDED, True
         own = subscription.own
         if message.feed == NOT_FOUND and own is not None and not self._is_shared(subscription):
-            self._store.set_mark(own, self._store.feeds[own].sequence)
-            self._store.prune(own, self._store.feeds[own].sequence)
+            subscription.own = None  # without these entries, nothing can follow in this feed
+            self._release(own)
         self._save(subscription)
         self._events.append(Event("ended", subscription.contact, subscription.ref))
         self._clean(subscription)
@@ -213,7 +215,7 @@ class Exchange(BaseParty):
             self._store.drop(other)
             subscription.other = None
             self._save(subscription)
-        if has_ended and subscription.own is None and subscription.other is None:
+        if has_ended and subscription.end_said and subscription.other is None:
             self._delete(subscription)
 
     def _of(self, contract: Lines) -> list[Subscription]:

@@ -18,7 +18,8 @@ class Terms(NamedTuple):
             pauses the sender.
         subscriptions: of a client at a time, requested ones included.
         patience: ns that an unexplained entry may stay in a line; after that the other side has broken
-            the contract. Also the time without a receipt after which entries are overdue.
+            the contract. Also the time without a receipt after which entries are overdue, and the longest
+            time that a farewell waits for slow receivers.
         proofs: whether a client signs for the feed that it offers to another, and accepts none without
             signature. The prototypes do not.
         receipt: longest delay of a receipt for another's feed, ns; None for no receipts.
@@ -62,6 +63,11 @@ class Terms(NamedTuple):
         return self.backlog + self.unread * self.size
 
     @property
+    def under_way(self) -> int:
+        """Entries of a client-to-client feed that may wait at the receiver, in its line, at the provider."""
+        return 2 * self.held + self.unread * self.size
+
+    @property
     def inner_bytes(self) -> int:
         """Most bytes of a client-to-client entry with its side chain."""
         return PACKET * (1 + -(-self.largest // CHUNK))
@@ -76,8 +82,8 @@ class Terms(NamedTuple):
         return self.unread * self.size * self.outer_bytes
 
     def bound(self, subscriptions: int) -> int:
-        """Most bytes of packets that one side stores for a contract with `subscriptions` of them, without its
-        control feeds: both lines, and both feeds of each subscription.
+        """Most bytes of packets that one side stores for a standing contract with `subscriptions` of them,
+        without its control feeds: both lines, and both feeds of each subscription.
         """
         return 2 * self.line_bytes() + 2 * subscriptions * self.held * self.inner_bytes
 

@@ -5,8 +5,8 @@ failures. A share is always new, so that a search does not dwell on its beginnin
 
 Exploring works like a coverage-guided fuzzer. Features are given by an outcome: a transition of a node's
 state, or the frequency of an event. Stories with a new feature are kept, and so are the slowest. Climbing
-keeps only the slowest, by the time from a story's last disturbance until everyone has everything. It plays
-only stories to which the family's short bound applies.
+keeps only the slowest, by the time from a story's last disturbance until everyone has everything, beyond the
+story's pace. It plays only stories to which the family's short bound applies.
 """
 
 from collections.abc import Generator, Hashable
@@ -78,7 +78,7 @@ class SearchFindings(Generic[S]):
         if outcome.violation is not None:
             self.failures.append((story, str(outcome.violation)))
         elif outcome.caught_up is not None:
-            self.keep(outcome.caught_up, story)
+            self.keep(family.lateness(story, outcome), story)
         news = outcome.features - self.features
         self.features |= news
         return news
@@ -133,7 +133,7 @@ def climb(task: Task[S], family: Family[S]) -> SearchFindings[S]:
             story = family.make(rng.getrandbits(48))
         else:
             story = changed(rng.choice(found.slowest)[1], family, rng)
-        if family.is_plain(story):
+        if family.pace(story) is not None:
             found.play(family, story, watch=False)
     return found
 

@@ -18,8 +18,8 @@ Change = Callable[[S, Random], S]
 """Returns a slightly changed story."""
 
 
-def _always(story: Story) -> bool:
-    return True
+def _no_pace(story: Story) -> int:
+    return 0
 
 
 def _as_it_is(story: S, outcome: Outcome) -> S:
@@ -35,10 +35,11 @@ class Family(Generic[S]):
         story: the type of its stories.
         make: makes the story of a seed.
         world: makes the world that plays a story.
-        allowed: bound on catching up, ns, without exceptional circumstances.
+        allowed: bound on catching up, ns, beyond a story's pace.
         passes: shrinking passes, in order.
         changes: for exploring and climbing; a repeated one is drawn more often.
-        is_plain: whether `allowed` applies to a story.
+        pace: returns the time that a story's items need on slow links and in slow applications, ns; None if
+            exceptional circumstances allow it more.
         pinned: returns a story with its frames' fates made explicit.
     """
 
@@ -49,13 +50,18 @@ class Family(Generic[S]):
     allowed: int
     passes: tuple[Pass[S], ...]
     changes: tuple[Change[S], ...]
-    is_plain: Callable[[S], bool] = _always
+    pace: Callable[[S], int | None] = _no_pace
     pinned: Callable[[S, Outcome], S] = _as_it_is
 
     def play(self, story: S, *, record: bool = False, watch: bool = False) -> Outcome:
         """Play a story; `record` keeps the rows of a chart, `watch` the features."""
         wanted = OutcomeOptions(record, watch)
         return played(lambda: self.world(story, wanted), wanted)
+
+    def lateness(self, story: S, outcome: Outcome) -> int:
+        """Return the time of catching up beyond the story's pace, ns; 0 if there is no such bound."""
+        pace = self.pace(story)
+        return 0 if pace is None or outcome.caught_up is None else max(outcome.caught_up - pace, 0)
 
     def play_seed(self, seed: int) -> Outcome:
         """Play a seed's story."""

@@ -28,8 +28,8 @@ class Failure:
 class SearchResult:
     """Results of several seeds.
 
-    `slowest` is the longest catch-up time, ns, and `slowest_seed` its seed; stories outside the family's
-    bound are excluded.
+    `slowest` is the longest catch-up time beyond a story's pace, ns, and `slowest_seed` its seed; stories
+    outside the family's bound are excluded.
     """
 
     seeds: int = 0
@@ -59,8 +59,8 @@ def play_seeds(seeds: Sequence[int], family: Family[Any]) -> SearchResult:
         result.seeds += 1
         result.coverage += outcome.coverage
         result.stories += Counter(outcome.coverage.keys())
-        if (outcome.caught_up or 0) > result.slowest and family.is_plain(story):
-            result.slowest, result.slowest_seed = outcome.caught_up or 0, seed
+        if (late := family.lateness(story, outcome)) > result.slowest:
+            result.slowest, result.slowest_seed = late, seed
         if (violation := outcome.violation) is not None:
             result.failures.append(Failure(seed, violation.invariant, str(violation)))
     return result

@@ -9,8 +9,9 @@ from testbed.verify.push.stories.story import Story
 from testbed.verify.push.world.world import World
 
 
-def _is_plain(story: Story) -> bool:
-    return promise(story).is_plain
+def _pace(story: Story) -> int | None:
+    promised = promise(story)
+    return promised.within - PLAIN_NS if promised.is_plain else None
 
 
-PUSH = Family("push", Story, make_story, World, PLAIN_NS, PASSES, CHANGES, _is_plain, pinned)
+PUSH = Family("push", Story, make_story, World, PLAIN_NS, PASSES, CHANGES, _pace, pinned)

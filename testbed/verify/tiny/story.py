@@ -94,7 +94,8 @@ def make_story(seed: int) -> Cell:
     peers = tuple(itertools.pairwise(isps)) + (((isps[-1], ISP),) if len(isps) > 2 else ())
     if not hostile and more.random() < 0.2:
         hostile[more.choice(isps)] = more.choice(ABOVE)
-    steps = tuple(sorted((*steps, *_more_steps(more, clients, peers)), key=lambda step: step.at))
+    steps = (*steps, *_more_steps(more, clients, peers), *_sleeper(Random(f"tiny sleeper {seed}"), clients))
+    steps = tuple(sorted(steps, key=lambda step: step.at))
     names = (*isps, *clients)
     kills = sorted(
         Kill(rng.choice(names), rng.randint(1, 160), rng.random() < 0.4)
@@ -170,6 +171,21 @@ def _steps(rng: Random, clients: tuple[str, ...]) -> tuple[Step, ...]:
             steps.append(Step(time, do, (name,)))
             steps.append(Step(time + rng.randint(1, 20) * SECOND, undo, (name,)))
     return tuple(sorted(steps, key=lambda step: step.at))
+
+
+def _sleeper(rng: Random, clients: tuple[str, ...]) -> list[Step]:
+    """Draw, now and then, a client that does not read, maybe for ever, while a contact writes and leaves."""
+    if rng.random() > 0.2:
+        return []
+    writer, sleeper = rng.sample(clients, 2)
+    steps = [Step(4 * SECOND, "subscribe", (writer, sleeper)), Step(9 * SECOND, "sleep", (sleeper,))]
+    for _ in range(rng.randint(2, 6)):
+        sizes = tuple(rng.choice([0, 27, 28]) for _ in range(20))
+        steps.append(Step(rng.randint(10, 30) * SECOND, "send", (writer, sleeper, sizes)))
+    steps.append(Step(rng.randint(25, 45) * SECOND, rng.choice(["leave", "dismiss", "part"]), (writer,)))
+    if rng.random() < 0.5:
+        steps.append(Step(rng.randint(100, 300) * SECOND, "awake", (sleeper,)))
+    return steps
 
 
 def _more_steps(rng: Random, clients: tuple[str, ...], peers: tuple[tuple[str, str], ...]) -> list[Step]:

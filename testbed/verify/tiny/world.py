@@ -220,7 +220,8 @@ class CellWorld(Ledger):
         if do == "found":
             client.found(contract.facts.isp, [self.root_of(other) for other in what[1:]], now)
         else:
-            standing = [group for group in client.groups.values() if not group.pending]
+            feeds = {one.own for one in client.subscriptions.values() if one.state == "stands"}
+            standing = [one for one in client.groups.values() if not one.pending and one.own in feeds]
             if not standing:
                 return False
             for size in what[1]:

@@ -357,13 +357,13 @@ class Provider(Switch):
                 self._withdraw(contract, route, side, other, now)
         elif state == OVER:
             self._events.append(Event("over", client))
-            self._leave_routes(contract, now)
+            self._leave_routes(contract)
             self.gate.open(client, now)  # it may have requested another contract
 
     def on_over(self, contract: Contract, now: int) -> None:
         """See BaseParty."""
         self._forget_reach(contract, now)
-        self._leave_routes(contract, now)
+        self._leave_routes(contract)
         self.contracts.remove(contract)
         self.gate.open(contract.other, now)
 

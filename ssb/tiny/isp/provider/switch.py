@@ -2,7 +2,9 @@
 
 A *route* is a subscription between two clients: the entries of one come out of its line and go into the line
 of the other. An entry is held here in between, at most `Terms.held` of them per direction: a sender is paused
-when its receiver is slow, and if it does not stop, its line is read no further.
+when its receiver is slow, and if it does not stop, its line is read no further. A sender that leaves is not
+paused, and its line is read to its end: after `Terms.patience` a receiver gets the entries held for it, and
+no more.
 
 A side of a route may be another provider, whose client it is. Nothing else changes: entries come out of that
 provider's line and go into it. A client in a group writes one feed for all members: it has a route to each;
@@ -17,6 +19,7 @@ When one side of a route has sent its last entry, the other is notified in its l
 """
 
 from collections.abc import Iterator
+from typing import Final
 
 from ssb.tiny.isp.evidence import is_receipt
 from ssb.tiny.isp.facts import FAREWELL, OPEN
@@ -35,6 +38,9 @@ from ssb.tiny.isp.messages import (
 )
 from ssb.tiny.isp.party import BaseParty, Line
 from ssb.tiny.isp.provider.route import Route, Routes, Side
+
+TOO_MANY: Final = "an entry for a slow receiver, of one that leaves"
+"""The fault by which a receiver loses entries."""
 
 
 class Switch(BaseParty):
@@ -62,7 +68,7 @@ class Switch(BaseParty):
             route, side = sides[message.ref]
             side.is_gone = isinstance(message, SubResponseIsp) and message.feed == NOT_FOUND
             if side.is_gone:
-                self._drop_waiting(route, side, now)
+                self._drop_waiting(route, side)
             self._end_side(route, side)
             return True
         lines = [Line(ref, side.feed) for ref, (_, side) in sides.items() if side.feed is not None]
@@ -86,8 +92,15 @@ class Switch(BaseParty):
             if side.contract == contract.id and not side.has_ended
         ]
         wanted = [one for one in found if not one[0].is_open or self._is_wanted(one[2])]
-        if any(self._waiting(side) >= contract.terms.held for _, side, _ in wanted):
+        full = [one for one in wanted if self._waiting(one[1]) >= contract.terms.held]
+        if full and not (contract.is_let_go and contract.is_ending):
             return False
+        for route, side, _ in full:
+            self.faults[TOO_MANY] += 1
+            self._end_side(route, side)
+        found = [one for one in found if not one[1].has_ended]
+        if not found:
+            return True
         feed = self._store.feeds[line.feed]
         if feed.sequence - feed.base >= contract.terms.held and self._is_late(line.feed):
             return False
@@ -96,10 +109,10 @@ class Switch(BaseParty):
         for route, side, other in found:
             to = self.contracts.get(other.contract) if other.contract is not None else None
             if not self._is_wanted(other) and route.is_open:
-                self._drop_waiting(route, other, now)
+                self._drop_waiting(route, other)
             elif to is not None:
                 self.contracts.changed(to.id)
-                if self._waiting(side) >= contract.terms.backlog:
+                if contract.facts.state == OPEN and self._waiting(side) >= contract.terms.backlog:
                     self._pause(contract, side, now)
         return True
 
@@ -108,18 +121,12 @@ class Switch(BaseParty):
         to = self.contracts.get(receiver.contract) if receiver.contract is not None else None
         return to is not None and to.facts.state == OPEN and not receiver.is_gone
 
-    def _drop_waiting(self, route: Route, receiver: Side, now: int) -> None:
-        """Drop the undeliverable entries for a side.
-
-        A sender that leaves must not wait any longer: its line ends when it has sent all its entries.
-        """
+    def _drop_waiting(self, route: Route, receiver: Side) -> None:
+        """Drop the undeliverable entries for a side."""
         for side, other in route.sides():
             if other is receiver and side.feed is not None:
                 side.mark = self._store.feeds[side.feed].sequence
                 self._prune(side.feed)
-                sender = self.contracts.get(side.contract) if side.contract is not None else None
-                if sender is not None and sender.facts.state == FAREWELL:
-                    self._resume(sender, side, now)
         self._save(route)
 
     def forward_receipt(self, contract: Lines, message: SubReceipt, now: int) -> bool:
@@ -149,13 +156,12 @@ class Switch(BaseParty):
             self._set_paused(side, True)
 
     def _resume(self, contract: Lines, side: Side, now: int) -> None:
-        """Resume a sender's feed, unless another receiver that takes entries is slow."""
+        """Resume a sender's feed, unless it stays and another receiver that takes entries is slow."""
         most = contract.terms.backlog // 2
-        slow = [
-            one
+        slow = contract.facts.state == OPEN and any(
+            one is not side and self._waiting(one) > most and self._is_wanted(other)
             for _, one, other in self._siblings(side)
-            if one is not side and self._waiting(one) > most and self._is_wanted(other)
-        ]
+        )
         if side.is_paused and side.feed is not None and not slow:
             contract.send_command(SubResume(side.feed), now)
             self._set_paused(side, False)
@@ -228,19 +234,17 @@ class Switch(BaseParty):
     def _withdraw(self, contract: Lines, route: Route, side: Side, other: Side, now: int) -> None:
         """A client takes no new entries: pause the other side of a route, or withdraw a request.
 
-        A leaving side must send all that it has: only a slow receiver that stays may pause it. A client of
-        another provider may be leaving, too, so that one is never paused.
+        A leaving side must send all that it has. A client of another provider may be leaving, too, so that
+        one is never paused.
         """
         to = self.contracts.get(other.contract) if other.contract is not None else None
         if route.is_open:
-            is_staying = self._is_wanted(other)
             is_alone = len(self._siblings(other)) == 1
-            if to is not None and is_staying and is_alone and to.other not in self.peers:
+            if to is not None and self._is_wanted(other) and is_alone and to.other not in self.peers:
                 self._pause(to, other, now)
             elif to is not None:
                 self._resume(to, other, now)
-            if not is_staying:
-                self._resume(contract, side, now)
+            self._resume(contract, side, now)
         elif side is route.b:
             if to is not None:
                 to.send_command(SubResponseIsp(route.ref, False, NOT_FOUND), now)
@@ -260,11 +264,11 @@ class Switch(BaseParty):
                 self.contracts.changed(other.contract)
         self._clean(route)
 
-    def _leave_routes(self, contract: Lines, now: int) -> None:
+    def _leave_routes(self, contract: Lines) -> None:
         """A contract is over: all its entries have arrived, and it cannot be notified."""
         for route, side, _ in self.routes.of_contract(contract.id):
             side.contract = None
-            self._drop_waiting(route, side, now)
+            self._drop_waiting(route, side)
             self._end_side(route, side)
 
     def _clean(self, route: Route) -> None:
