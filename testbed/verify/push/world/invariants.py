@@ -37,26 +37,36 @@ class _Grant:
         "classic",
         "expiry",
         "first",
-        "is_exchangeable",
+        "instead",
         "is_open",
         "lifetime",
         "limit",
         "may_be_over",
         "nonce",
+        "number",
         "own_expiry",
         "paid",
     )
 
     def __init__(
-        self, first: int, limit: int, lifetime: int, expiry: int, nonce: int | None, *, classic: bool
+        self,
+        number: int,
+        first: int,
+        limit: int,
+        lifetime: int,
+        expiry: int,
+        nonce: int | None,
+        *,
+        classic: bool,
     ) -> None:
+        self.number = number
         self.first = first
         self.limit = limit
         self.lifetime = lifetime
         self.expiry = self.own_expiry = expiry
         self.nonce = nonce
         self.classic = classic
-        self.is_exchangeable = False  # it has paid where a range could have paid
+        self.instead = frozenset[int]()  # the ranges that could have paid, where it has
         self.paid: set[int] = set()
         self.is_open = True  # closed when used up, or at a fork
         # Its last item was sent, possibly for a classic Interest, or came from there.
@@ -64,9 +74,17 @@ class _Grant:
 
     def copy(self) -> "_Grant":
         """Return a grant that is paid apart from this one."""
-        own = _Grant(self.first, self.limit, self.lifetime, self.expiry, self.nonce, classic=self.classic)
+        own = _Grant(
+            self.number,
+            self.first,
+            self.limit,
+            self.lifetime,
+            self.expiry,
+            self.nonce,
+            classic=self.classic,
+        )
         own.paid |= self.paid
-        own.is_exchangeable = self.is_exchangeable
+        own.instead = self.instead
         return own
 
     def is_duplicated_by(self, frame: Frame, now: int) -> bool:
@@ -78,21 +96,17 @@ class _Grant:
         return self.first <= seq <= self.limit and self.expiry > now and seq not in self.paid
 
 
-def _grant(frame: Frame, first: int, limit: int, now: int, *, classic: bool) -> _Grant:
-    lifetime = frame.lifetime_ms * MS
-    return _Grant(first, limit, lifetime, now + lifetime, frame.nonce, classic=classic)
-
-
 class Grants:
     """The ranges that have arrived at each end of each link.
 
     A classic Interest, and any at a node without push, grants its one item once. The LLIs of a downstream
     make one range: a sent item counts against all of them that cover it, or against the Interest, whichever
-    is left. An LLI prolongs existing grants, and lasts as long as those that are open; one apart from an open
-    range grants the gap, for the renewal in between was lost. All grants of a feed end with credit 0, a sent
-    Nack, a Hello with Forgotten (all feeds), or one with only the feed's reference in a Have. A Hello with
-    the digest of all grants prolongs them, if the reply has the same digest. A duplicate of the newest LLI
-    grants nothing during its lifetime while its range is open.
+    is left: if the Interest has paid where ranges could have paid, it is left until an item goes that only
+    they cover. An LLI prolongs existing grants, and lasts as long as those that are open; one apart from an
+    open range grants the gap, for the renewal in between was lost. All grants of a feed end with credit 0, a
+    sent Nack, a Hello with Forgotten (all feeds), or one with only the feed's reference in a Have. A Hello
+    with the digest of all grants prolongs them, if the reply has the same digest. A duplicate of the newest
+    LLI grants nothing during its lifetime while its range is open.
 
     A node notices an expiry when it is not busy any more, `turns` ns late, by node.
 
@@ -105,6 +119,7 @@ class Grants:
         self._legacy = frozenset(legacy)
         self._turns = turns
         self._grants: dict[tuple[str, str, bytes], list[_Grant]] = {}
+        self._made = 0
         self._held: dict[tuple[str, str, int], bytes | None] = {}  # by node, peer and number of the Hello
         self._may_have_sent = False
         self._before: defaultdict[tuple[str, str, bytes], list[_Grant]] = defaultdict(list)
@@ -139,7 +154,7 @@ class Grants:
         grants = [grant for grant in self._grants.get(key, ()) if grant.expiry > now]
         classic = frame.kind == "interest" or node in self._legacy
         if classic:
-            grants.append(_grant(frame, frame.seq, frame.seq, now, classic=True))
+            grants.append(self._grant(frame, frame.seq, frame.seq, now, classic=True))
         elif frame.kind == "cancel":
             grants = [grant for grant in grants if grant.classic]
         else:
@@ -149,13 +164,18 @@ class Grants:
             if not is_duplicate or self._may_have_sent:  # what it duplicates may just have been used up
                 still_open = [grant for grant in ours if grant.is_open]
                 first = min([frame.seq, *(grant.limit + 1 for grant in still_open)])
-                new = _grant(frame, first, frame.seq + frame.credit - 1, now, classic=False)
+                new = self._grant(frame, first, frame.seq + frame.credit - 1, now, classic=False)
                 for grant in ours:
                     grant.expiry = max(grant.expiry, new.own_expiry)
                 new.expiry = max([new.expiry, *(grant.expiry for grant in still_open)])
                 is_old = any(grant.nonce == frame.nonce for grant in ours)  # replayed: no newest LLI
                 grants.insert(0 if is_old else len(grants), new)
         self._grants[key] = grants
+
+    def _grant(self, frame: Frame, first: int, limit: int, now: int, *, classic: bool) -> _Grant:
+        self._made += 1
+        lifetime = frame.lifetime_ms * MS
+        return _Grant(self._made, first, limit, lifetime, now + lifetime, frame.nonce, classic=classic)
 
     def sent(self, node: str, peer: str, frame: Frame, now: int) -> None:
         """Check a frame that `node` sends to `peer`."""
@@ -178,15 +198,16 @@ class Grants:
         covering = [grant for grant in before if grant.covers(frame.seq, noticed)][:1] or current
         paying = [grant for grant in covering if grant.classic][-1:] or covering
         if not paying:  # the range has paid for the one before, and has ended
-            kept = [each for each in grants if each.is_exchangeable and each.first == frame.seq]
+            kept = [each for each in grants if each.instead and each.first == frame.seq]
             paying = [each for each in kept if each.expiry > noticed][-1:]
         if not paying:
             raise Violation("granted", node, f"item {frame.seq} goes to {peer}, which has not granted it")
-        is_choice = any(not grant.classic for grant in covering)
+        ranges = frozenset(grant.number for grant in covering if not grant.classic)
         for grant in grants:
-            grant.is_exchangeable &= grant.first != frame.seq
+            if grant.first == frame.seq and ranges <= grant.instead:
+                grant.instead = frozenset()
         for grant in paying:
-            grant.is_exchangeable = grant.classic and is_choice
+            grant.instead = ranges if grant.classic else frozenset()
             grant.paid.add(frame.seq)
             grant.is_open = grant.is_open and frame.seq != grant.limit
         for grant in current:
