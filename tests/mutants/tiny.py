@@ -38,12 +38,6 @@ def _end_before_ack(original: Any) -> Callable[..., Any]:
     return property(lambda self: True)  # type: ignore[return-value]
 
 
-def _waits_on(original: Any, self: Contract, now: int) -> None:
-    if self.facts.state == "farewell":
-        self.facts.parted = now
-    original(self, now)
-
-
 def _no_bound(original: Any) -> Any:
     return property(lambda self: 1 << 60)
 
@@ -148,7 +142,7 @@ MUTANTS: Mutants = {
     "no transactions": (Patch(TinyStore, "transaction", _not_atomic),),
     "no last words": (instead(Contract, "_begin_last_words", _delete_at_once),),
     "the limit of commands is unheeded": (Patch(RateGate, "take_command", returns(True)),),
-    "a farewell waits for receivers": (instead(Contract, "wake", _waits_on),),
+    "a farewell waits for receivers": (Patch(Exchange, "_set_drop", returns(None)),),
     "routes stay": (Patch(Switch, "_clean", returns(None)),),
     "pauses unheard": (Patch(Switch, "_pause", returns(None)), Patch(Terms, "held", _no_bound)),
     "control feeds are pruned unread": (instead(Contract, "send_command", _prunes_too_much),),

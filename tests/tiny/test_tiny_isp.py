@@ -8,7 +8,7 @@ from random import Random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tiny_cell import provider_cell, texts
+from tiny_cell import details, provider_cell, texts
 
 from base.units import SECOND
 from ssb.bipf import encode
@@ -484,9 +484,13 @@ def test_who_leaves_ends_its_subscriptions_at_the_others() -> None:
         assert contract_of(network, name).facts.state == "open"
 
 
+def lost(network: ProviderNetwork, name: str) -> list[str]:
+    return details(network, name, "dropped")
+
+
 @pytest.mark.parametrize("peers", [(), [("isp", "far")]])
-def test_a_farewell_waits_for_no_slow_reader(peers: list[tuple[str, str]]) -> None:
-    """Its last entries are lost to that one alone, which gets those that are held for it, and the end."""
+def test_a_farewell_waits_for_no_reader_that_takes_nothing(peers: list[tuple[str, str]]) -> None:
+    """What was sent arrives, and the end; what was not is lost to that one alone, and the leaver is told."""
     terms = Terms(size=4, unread=2, backlog=3, patience=30 * SECOND, linger=20 * SECOND)
     clients = {"c0": "isp", "c1": "far" if peers else "isp", "c2": "isp"}
     network = provider_cell(clients, terms, peers=peers)
@@ -497,14 +501,58 @@ def test_a_farewell_waits_for_no_slow_reader(peers: list[tuple[str, str]]) -> No
     network.send("c0", quick, texts("quick", 30))
     began = network.now
     network.clients["c0"].farewell(network.key("isp"), began)
-    assert network.receive("c2", quick, 30, seconds=90) == texts("quick", 30)
+    assert network.receive("c2", quick, 30, seconds=20) == texts("quick", 30), "a slow one holds up nobody"
     assert network.run(60, lambda: not network.clients["c0"].subscriptions)
     assert network.now - began >= terms.patience, "nothing is dropped before"
     read = network.receive("c1", slow, 90, seconds=60)
     assert terms.held <= len(read) < 90
     assert read == texts("slow", len(read))
+    assert lost(network, "c0") == [f"{90 - len(read)} entries"]
     assert slow not in network.clients["c1"].subscriptions
     assert network.run(120, lambda: not network.providers["isp"].routes)
+    assert not any(one.accusations.evidence() for one in network.parties.values())
+
+
+def test_a_farewell_waits_for_a_reader_that_goes_on() -> None:
+    terms = Terms(size=4, unread=2, backlog=3, linger=20 * SECOND)
+    network = provider_cell(2, terms, loss_percent=20.0)
+    ref = network.subscribe("c0", "c1")
+    network.send("c0", ref, texts("slow", 120))
+    began = network.now
+    network.clients["c0"].farewell(network.key("isp"), began)
+    assert network.receive("c1", ref, 120) == texts("slow", 120)
+    assert network.now - began > terms.patience, "longer than it waits for one that takes nothing"
+    assert not lost(network, "c0")
+
+
+def test_who_leaves_need_not_read() -> None:
+    """All that is under way has a place at the leaver, and can be read after the end."""
+    terms = Terms(size=4, unread=2, backlog=3, linger=20 * SECOND)
+    network = provider_cell(2, terms)
+    ref = network.subscribe("c0", "c1")
+    network.send("c1", ref, texts("news", 90))
+    network.run(20)
+    network.clients["c0"].farewell(network.key("isp"), network.now)
+    assert network.run(60, lambda: "over" in [event.kind for event in network.events("c0")])
+    read = network.receive("c0", ref, 90, seconds=1)
+    assert read == texts("news", len(read))
+    assert len(read) > terms.held, "what it had, and what was under way"
+    assert network.run(60, lambda: not network.providers["isp"].routes)
+    assert not network.clients["c1"].subscriptions
+
+
+def test_providers_part_though_a_reader_takes_nothing() -> None:
+    terms = Terms(size=4, unread=2, backlog=3, patience=30 * SECOND, linger=20 * SECOND)
+    network = provider_cell({"c0": "isp", "c1": "far"}, terms, peers=[("isp", "far")])
+    ref = network.subscribe("c0", "c1")
+    network.send("c0", ref, texts("slow", 90))
+    network.run(20)
+    network.providers["isp"].farewell(network.key("far"), network.now)
+    assert network.run(200, lambda: not network.providers["isp"].routes)
+    read = network.receive("c1", ref, 90, seconds=60)
+    assert read == texts("slow", len(read))
+    assert len(read) >= terms.held
+    assert network.run(60, lambda: not network.providers["far"].routes)
     assert not any(one.accusations.evidence() for one in network.parties.values())
 
 

@@ -39,6 +39,7 @@ _OF_PEER: Final = {
     "unproven": f"{{0}} asks for you, {_NO_PROOF.format('the request')}",
     "ended": "{} sends no more",
     "overdue": "the provider has your texts, but {} does not say that they have come",
+    "dropped": "{} takes nothing; your last texts to them are lost, as you leave",
     "accused": "{} has signed what it must not have signed; the proof is kept",
 }
 

@@ -54,7 +54,7 @@ class Client(Exchange):
     def __init__(self, node: Node, root: Identity, random: Random, terms: Terms, now: int) -> None:
         self.subscriptions: dict[bytes, Subscription] = {}
         self.groups: dict[bytes, Group] = {}
-        self._receipt_timers = Timers[bytes]()
+        self._timers = Timers[bytes]()
         super().__init__(node, root, random, terms, now)
 
     # For the user
@@ -89,7 +89,7 @@ class Client(Exchange):
     def post(self, group: bytes, content: bytes, now: int) -> int:
         """Send content to all members of a group; return its number. It is stored when this returns.
 
-        Raises ValueError if there is no such group, or nobody in it, or if the content is too long.
+        Raises ValueError if there is no such group, if nobody is in it, or if the content is too long.
         """
         found = self.groups.get(group)
         if found is None:
@@ -260,7 +260,7 @@ class Client(Exchange):
                 for subscription in self._of(contract):
                     if subscription.own == feed:
                         subscription.is_paused = isinstance(message, SubPause)
-                        self._save(subscription)
+                        self._set_drop(contract, subscription, now)
             case SubReceipt():
                 self._on_receipt(contract, message, now)
             case _:
@@ -357,6 +357,8 @@ class Client(Exchange):
                 if one.state in (WANTED, INVITED):
                     self._delete(one)
                     self._events.append(Event("refused", one.contact, one.ref, NOT_FOUND))
+                else:
+                    self._set_drop(contract, one, now)
         elif state == OVER:
             self._events.append(Event("over", isp))
             self._end_all(contract)
@@ -374,7 +376,7 @@ class Client(Exchange):
             assert isinstance(value, dict)
             one = Subscription(**value)
             self.subscriptions[one.ref] = one
-            self._set_receipt_timer(one)
+            self._set_timer(one)
         for value in self._store.records("group ").values():
             assert isinstance(value, dict)
             group = Group(**value)

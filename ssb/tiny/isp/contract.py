@@ -8,8 +8,7 @@ line that the other has not read to its end, and the feed of the other line that
 it has sent `farewell_init` itself. Only then, and when all data are sent, does a side end its line by `next`
 without a feed. Its reader sends `farewell_fin`. With a `farewell_fin` sent and one received, the contract is
 over: lines and subscriptions are deleted at once. The control feeds stay until the want vector of the other
-confirms the last entry, or the other has been silent for `linger`. No third party can delay that: `patience`
-after the farewell began, a line is read to its end, whether its receivers take the entries or not.
+confirms the last entry, or the other has been silent for `linger`.
 
 **Control feeds** are pruned. Entries that were read are deleted. Of the own feed everything up to the last
 `fin` is deleted as soon as the other serves the data feed that follows: it does so only after it has read
@@ -274,7 +273,7 @@ class Contract(Lines):
         """Return when `wake` is due, ns."""
         if self.facts.state == OVER:
             return self._next_word
-        return earliest(self._term_ends, self._patience_ends, self._parting_ends)
+        return earliest(self._term_ends, self._patience_ends)
 
     @property
     def _term_ends(self) -> int | None:
@@ -282,13 +281,6 @@ class Contract(Lines):
         if self.facts.state != OPEN or self.terms.term is None:
             return None
         return self.facts.began + self.terms.term
-
-    @property
-    def _parting_ends(self) -> int | None:
-        """When a line that ends waits for its receivers no longer, ns."""
-        if self.facts.state != FAREWELL or self.is_let_go:
-            return None
-        return self.facts.parted + self.terms.patience
 
     def wake(self, now: int) -> None:
         """Begin the farewell at the end of the term; forget the contract when its end is confirmed."""
@@ -300,9 +292,6 @@ class Contract(Lines):
                     self._accuse_unexplained(now)
             if self._term_ends is not None and self._term_ends <= now:
                 self.begin_farewell(now)
-            if self._parting_ends is not None and self._parting_ends <= now:
-                self.is_let_go = True
-                self.process(now)
             return
         if self._next_word is None or self._next_word > now:
             return
@@ -329,8 +318,6 @@ class Contract(Lines):
 
     def _set_state(self, state: str, now: int) -> None:
         self.facts.state = state
-        if state == FAREWELL:
-            self.facts.parted = now
         self.save()
         self._party.on_state(self, now)
 

@@ -8,6 +8,9 @@ If receipts are agreed (`Terms.receipt`), a client acknowledges the entries read
 by the provider, a sender knows which entries the provider has. Those without a receipt `patience` later are
 *overdue*: the provider withholds them or the receipts, or the other is silent. Which of the two is at fault
 cannot be proven.
+
+A leaving client first sends what it has written. It waits for a slow contact as long as that goes on: entries
+to one for whom the provider has paused them for `patience` are dropped, and the user is told.
 """
 
 from collections.abc import Iterator
@@ -15,7 +18,7 @@ from collections.abc import Iterator
 from base.timers import Timers, earliest
 from ssb.tiny.isp.events import Event
 from ssb.tiny.isp.evidence import is_receipt, sign_receipt
-from ssb.tiny.isp.facts import OPEN
+from ssb.tiny.isp.facts import FAREWELL, OPEN
 from ssb.tiny.isp.lines import Lines
 from ssb.tiny.isp.messages import (
     NOT_FOUND,
@@ -40,7 +43,7 @@ class Exchange(BaseParty):
 
     subscriptions: dict[bytes, Subscription]
     groups: dict[bytes, Group]
-    _receipt_timers: Timers[bytes]  # of subscriptions, by reference
+    _timers: Timers[bytes]  # of subscriptions, by reference
 
     # Receiving
 
@@ -57,7 +60,8 @@ class Exchange(BaseParty):
             # A farewell does not wait for the user: all that is under way has a place here.
             room = contract.terms.held if contract.facts.state == OPEN else contract.terms.under_way
             if self._backlog(line.feed) >= room:
-                return False
+                self.faults["more under way than agreed"] += contract.is_ending
+                return contract.is_ending
             if self._store_inner(contract, line, content, now):
                 self._events.append(Event("received", flowing[line.ref].contact, line.ref))
             return True
@@ -174,11 +178,11 @@ class Exchange(BaseParty):
 
     def next_deadline(self) -> int | None:
         """See Program."""
-        return earliest(super().next_deadline(), self._receipt_timers.next_deadline())
+        return earliest(super().next_deadline(), self._timers.next_deadline())
 
     def wake(self, now: int) -> None:
         """See Program."""
-        for ref in self._receipt_timers.expire(now):
+        for ref in self._timers.expire(now):
             one = self.subscriptions[ref]
             if one.receipt_at is not None and one.receipt_at <= now:
                 self._send_receipt(one, now)
@@ -187,6 +191,8 @@ class Exchange(BaseParty):
                 self._save(one)
                 missing = f"{one.taken - one.arrived} entries"
                 self._events.append(Event("overdue", one.contact, one.ref, missing))
+            if one.drop_at is not None and one.drop_at <= now:
+                self._drop_unsent(one)
         super().wake(now)
 
     # Inside
@@ -195,6 +201,25 @@ class Exchange(BaseParty):
         """Return the number of unprocessed entries of a client-to-client feed."""
         held = self._store.feeds.get(feed) if feed is not None else None
         return 0 if held is None else held.sequence - held.mark
+
+    def _set_drop(self, contract: Lines, subscription: Subscription, now: int) -> None:
+        """Set the time at which the entries of a paused feed keep a client from leaving no longer."""
+        is_waiting = contract.facts.state == FAREWELL and subscription.is_paused
+        subscription.drop_at = now + contract.terms.patience if is_waiting else None
+        self._save(subscription)
+
+    def _drop_unsent(self, subscription: Subscription) -> None:
+        """Drop the unsent entries of a leaving client for all who get them."""
+        own, lost = subscription.own, self._backlog(subscription.own)
+        for one in self.subscriptions.values():
+            if one is subscription or (one.own == own and own is not None):
+                one.own = one.drop_at = None
+                self._save(one)
+                if lost:
+                    self._events.append(Event("dropped", one.contact, one.ref, f"{lost} entries"))
+        if own is not None:
+            self._release(own)
+        self.contracts.changed(subscription.contract)
 
     def _bundle(self, feed: bytes) -> bytes:
         """Return the next unprocessed entry of a feed with its side chain, and advance the mark."""
@@ -236,16 +261,16 @@ class Exchange(BaseParty):
 
     def _save(self, subscription: Subscription) -> None:
         self.subscriptions[subscription.ref] = subscription
-        self._set_receipt_timer(subscription)
+        self._set_timer(subscription)
         self._store.put(f"subscription {subscription.ref.hex()}", vars(subscription))
 
-    def _set_receipt_timer(self, subscription: Subscription) -> None:
-        at = earliest(subscription.receipt_at, subscription.overdue_at)
-        self._receipt_timers.set(subscription.ref, at)
+    def _set_timer(self, subscription: Subscription) -> None:
+        at = earliest(subscription.receipt_at, subscription.overdue_at, subscription.drop_at)
+        self._timers.set(subscription.ref, at)
 
     def _delete(self, subscription: Subscription) -> None:
         self.subscriptions.pop(subscription.ref, None)
-        self._receipt_timers.set(subscription.ref, None)
+        self._timers.set(subscription.ref, None)
         self._store.put(f"subscription {subscription.ref.hex()}", None)
         if subscription.other is not None and subscription.state != INVITED:
             self._store.drop(subscription.other)

@@ -19,7 +19,6 @@ class Facts:
         other_previous: the data feed before it.
         epoch: feeds replaced in the set of data feeds.
         began: when the state became OPEN, ns.
-        parted: when it became FAREWELL, ns.
         init_said, init_heard, ack_heard, line_ended, fin_said, fin_heard: of the farewell: sent and received.
         control_at_hop: entries read of the other's control feed at the last hop for its sake.
         hop_fin: number of the last entry of the own control feed with a `fin`.
@@ -36,7 +35,6 @@ class Facts:
     other_previous: bytes | None = None
     epoch: int = 0
     began: int = 0
-    parted: int = 0
     init_said: bool = False
     init_heard: bool = False
     ack_heard: bool = False

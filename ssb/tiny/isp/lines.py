@@ -94,8 +94,6 @@ class Lines(ABC):
 
     Attributes:
         other: the other side's root feed.
-        is_let_go: whether the farewell has lasted for `patience`: once both sides know of it, the line waits
-            for no receiver.
     """
 
     other: bytes
@@ -107,7 +105,6 @@ class Lines(ABC):
         self._party = party
         self._node = party.node
         self._store = party.node.store
-        self.is_let_go = False
         self._unexplained_since: int | None = None
 
     @property

@@ -37,6 +37,7 @@ class Subscription:
         taken: number of the last own entry acknowledged by the provider.
         arrived: number of the last own entry in a receipt received.
         overdue_at: when entries that are taken and have not arrived are overdue, ns; None without such.
+        drop_at: when a leaving client drops the unsent entries, as their feed is paused, ns; or None.
     """
 
     ref: bytes
@@ -56,6 +57,7 @@ class Subscription:
     taken: int = 0
     arrived: int = 0
     overdue_at: int | None = None
+    drop_at: int | None = None
 
 
 @dataclass

@@ -18,8 +18,8 @@ class Terms(NamedTuple):
             pauses the sender.
         subscriptions: of a client at a time, requested ones included.
         patience: ns that an unexplained entry may stay in a line; after that the other side has broken
-            the contract. Also the time without a receipt after which entries are overdue, and the longest
-            time that a farewell waits for slow receivers.
+            the contract. Also the time without a receipt after which entries are overdue, and the time that a
+            farewell waits for a receiver that takes nothing.
         proofs: whether a client signs for the feed that it offers to another, and accepts none without
             signature. The prototypes do not.
         receipt: longest delay of a receipt for another's feed, ns; None for no receipts.
@@ -64,7 +64,7 @@ class Terms(NamedTuple):
 
     @property
     def under_way(self) -> int:
-        """Entries of a client-to-client feed that may wait at the receiver, in its line, at the provider."""
+        """Most entries of a client-to-client feed at the provider, in a line and at the receiver."""
         return 2 * self.held + self.unread * self.size
 
     @property

@@ -12,7 +12,7 @@ from collections.abc import Collection
 from random import Random
 from typing import Final
 
-from base.timers import earliest
+from base.timers import Timers, earliest
 from base.units import SECOND
 from ssb.bipf import Value
 from ssb.keys import Identity
@@ -81,6 +81,7 @@ class Provider(Switch):
         self.gate: RateGate = RateGate(node, self._terms_with)
         self._update_at: int | None = None
         self._updated_at: int | None = None
+        self._partings = Timers[bytes]()  # contracts with other providers that end
         self.reachability = Reachability(root.public_key)
         super().__init__(node, root, random, terms, now)
 
@@ -120,7 +121,8 @@ class Provider(Switch):
 
     def next_deadline(self) -> int | None:
         """See Program."""
-        return earliest(super().next_deadline(), self._update_at, self.gate.next_deadline())
+        gate, parting = self.gate.next_deadline(), self._partings.next_deadline()
+        return earliest(super().next_deadline(), self._update_at, gate, parting)
 
     def wake(self, now: int) -> None:
         """See Program."""
@@ -128,7 +130,15 @@ class Provider(Switch):
             self.on_entries(feed, now)
         if self._update_at is not None and self._update_at <= now:
             self._send_updates(now)
+        for id_ in self._partings.expire(now):
+            if (contract := self.contracts.get(id_)) is not None:
+                self.drop_held(contract, now)
+                self._set_parting(contract, now)
         super().wake(now)
+
+    def _set_parting(self, contract: Lines, now: int) -> None:
+        if contract.facts.state == FAREWELL and contract.other in self.peers:
+            self._partings.set(contract.id, now + contract.terms.patience)
 
     def on_read(self, contract: Lines, feed: bytes, now: int) -> None:
         """See Party: a `fin` that is due is free."""
@@ -235,7 +245,7 @@ class Provider(Switch):
             case Reach() if is_peer:
                 self._on_reach(contract, message, now)
             case SubPause(feed) | SubResume(feed) if is_peer:
-                self.set_held(contract, feed, is_held=isinstance(message, SubPause))
+                self.set_held(contract, feed, now, is_held=isinstance(message, SubPause))
             case _:
                 self.faults["a command that a client does not have"] += 1
 
@@ -353,17 +363,18 @@ class Provider(Switch):
         elif state == FAREWELL:
             self._events.append(Event("farewell", client))
             self._forget_reach(contract, now)
+            self._set_parting(contract, now)
             for route, side, other in self.routes.of_contract(contract.id):
                 self._withdraw(contract, route, side, other, now)
         elif state == OVER:
             self._events.append(Event("over", client))
-            self._leave_routes(contract)
+            self._leave_routes(contract, now)
             self.gate.open(client, now)  # it may have requested another contract
 
     def on_over(self, contract: Contract, now: int) -> None:
         """See BaseParty."""
         self._forget_reach(contract, now)
-        self._leave_routes(contract)
+        self._leave_routes(contract, now)
         self.contracts.remove(contract)
         self.gate.open(contract.other, now)
 
@@ -380,6 +391,7 @@ class Provider(Switch):
         for contract in list(self.contracts.values()):
             contract.resume(now)
             self.contracts.set_timer(contract)
+            self._set_parting(contract, now)
         controls = [contract.facts.other_control for contract in self.contracts.values()]
         for feed in (*self.followed, *controls):
             if feed is not None:

@@ -18,6 +18,7 @@ class Side:
         is_told: whether the other side was notified of the end, or there is nobody to notify.
         is_gone: whether it takes nothing more, as the client behind another provider is gone.
         is_held: whether the provider behind the other side has paused this side's feed.
+        held_at: when it did, ns.
         mark: number of the last entry of its feed in the line to the other side.
         last: number of its last entry, once received.
         receipt: number of the last entry of the other's feed in its receipts.
@@ -30,6 +31,7 @@ class Side:
     is_told: bool = False
     is_gone: bool = False
     is_held: bool = False
+    held_at: int = 0
     mark: int = 0
     last: int | None = None
     receipt: int = 0

@@ -2,9 +2,7 @@
 
 A *route* is a subscription between two clients: the entries of one come out of its line and go into the line
 of the other. An entry is held here in between, at most `Terms.held` of them per direction: a sender is paused
-when its receiver is slow, and if it does not stop, its line is read no further. A sender that leaves is not
-paused, and its line is read to its end: after `Terms.patience` a receiver gets the entries held for it, and
-no more.
+when its receiver is slow, and if it does not stop, its line is read no further.
 
 A side of a route may be another provider, whose client it is. Nothing else changes: entries come out of that
 provider's line and go into it. A client in a group writes one feed for all members: it has a route to each;
@@ -19,8 +17,8 @@ When one side of a route has sent its last entry, the other is notified in its l
 """
 
 from collections.abc import Iterator
-from typing import Final
 
+from ssb.tiny.isp.events import Event
 from ssb.tiny.isp.evidence import is_receipt
 from ssb.tiny.isp.facts import FAREWELL, OPEN
 from ssb.tiny.isp.lines import Lines
@@ -38,9 +36,6 @@ from ssb.tiny.isp.messages import (
 )
 from ssb.tiny.isp.party import BaseParty, Line
 from ssb.tiny.isp.provider.route import Route, Routes, Side
-
-TOO_MANY: Final = "an entry for a slow receiver, of one that leaves"
-"""The fault by which a receiver loses entries."""
 
 
 class Switch(BaseParty):
@@ -68,7 +63,7 @@ class Switch(BaseParty):
             route, side = sides[message.ref]
             side.is_gone = isinstance(message, SubResponseIsp) and message.feed == NOT_FOUND
             if side.is_gone:
-                self._drop_waiting(route, side)
+                self._drop_waiting(route, side, now)
             self._end_side(route, side)
             return True
         lines = [Line(ref, side.feed) for ref, (_, side) in sides.items() if side.feed is not None]
@@ -92,15 +87,8 @@ class Switch(BaseParty):
             if side.contract == contract.id and not side.has_ended
         ]
         wanted = [one for one in found if not one[0].is_open or self._is_wanted(one[2])]
-        full = [one for one in wanted if self._waiting(one[1]) >= contract.terms.held]
-        if full and not (contract.is_let_go and contract.is_ending):
+        if any(self._waiting(side) >= contract.terms.held for _, side, _ in wanted):
             return False
-        for route, side, _ in full:
-            self.faults[TOO_MANY] += 1
-            self._end_side(route, side)
-        found = [one for one in found if not one[1].has_ended]
-        if not found:
-            return True
         feed = self._store.feeds[line.feed]
         if feed.sequence - feed.base >= contract.terms.held and self._is_late(line.feed):
             return False
@@ -109,10 +97,10 @@ class Switch(BaseParty):
         for route, side, other in found:
             to = self.contracts.get(other.contract) if other.contract is not None else None
             if not self._is_wanted(other) and route.is_open:
-                self._drop_waiting(route, other)
+                self._drop_waiting(route, other, now)
             elif to is not None:
                 self.contracts.changed(to.id)
-                if contract.facts.state == OPEN and self._waiting(side) >= contract.terms.backlog:
+                if self._waiting(side) >= contract.terms.backlog:
                     self._pause(contract, side, now)
         return True
 
@@ -121,12 +109,18 @@ class Switch(BaseParty):
         to = self.contracts.get(receiver.contract) if receiver.contract is not None else None
         return to is not None and to.facts.state == OPEN and not receiver.is_gone
 
-    def _drop_waiting(self, route: Route, receiver: Side) -> None:
-        """Drop the undeliverable entries for a side."""
+    def _drop_waiting(self, route: Route, receiver: Side, now: int) -> None:
+        """Drop the undeliverable entries for a side.
+
+        A sender that leaves must not wait any longer: its line ends when it has sent all its entries.
+        """
         for side, other in route.sides():
             if other is receiver and side.feed is not None:
                 side.mark = self._store.feeds[side.feed].sequence
                 self._prune(side.feed)
+                sender = self.contracts.get(side.contract) if side.contract is not None else None
+                if sender is not None and sender.facts.state == FAREWELL:
+                    self._resume(sender, side, now)
         self._save(route)
 
     def forward_receipt(self, contract: Lines, message: SubReceipt, now: int) -> bool:
@@ -156,12 +150,13 @@ class Switch(BaseParty):
             self._set_paused(side, True)
 
     def _resume(self, contract: Lines, side: Side, now: int) -> None:
-        """Resume a sender's feed, unless it stays and another receiver that takes entries is slow."""
+        """Resume a sender's feed, unless another receiver that takes entries is slow."""
         most = contract.terms.backlog // 2
-        slow = contract.facts.state == OPEN and any(
-            one is not side and self._waiting(one) > most and self._is_wanted(other)
+        slow = [
+            one
             for _, one, other in self._siblings(side)
-        )
+            if one is not side and self._waiting(one) > most and self._is_wanted(other)
+        ]
         if side.is_paused and side.feed is not None and not slow:
             contract.send_command(SubResume(side.feed), now)
             self._set_paused(side, False)
@@ -171,11 +166,11 @@ class Switch(BaseParty):
             one.is_paused = is_paused
             self._save(route)
 
-    def set_held(self, contract: Lines, feed: bytes, *, is_held: bool) -> None:
+    def set_held(self, contract: Lines, feed: bytes, now: int, *, is_held: bool) -> None:
         """Another provider pauses or resumes a feed in its line."""
         for route, _, sender in self.routes.of_contract(contract.id):
             if sender.feed == feed:
-                sender.is_held = is_held
+                sender.is_held, sender.held_at = is_held, now
                 self._save(route)
         self.contracts.changed(contract.id)
 
@@ -222,10 +217,9 @@ class Switch(BaseParty):
 
     def _ready(self, contract: Lines) -> Iterator[tuple[Route, Side]]:
         """Yield routes with an entry for a line, or an end to announce, each with the side it is of."""
-        is_leaving = contract.facts.state == FAREWELL
         for route, _, side in self.routes.of_contract(contract.id):
             waiting = self._waiting(side)
-            is_free = waiting and (is_leaving or not side.is_held)
+            is_free = waiting and not side.is_held
             if route.is_open and (is_free or (not waiting and side.has_ended and not side.is_told)):
                 yield route, side
 
@@ -234,24 +228,38 @@ class Switch(BaseParty):
     def _withdraw(self, contract: Lines, route: Route, side: Side, other: Side, now: int) -> None:
         """A client takes no new entries: pause the other side of a route, or withdraw a request.
 
-        A leaving side must send all that it has. A client of another provider may be leaving, too, so that
-        one is never paused.
+        A leaving side must send all that it has: only a slow receiver that stays may pause it. A client of
+        another provider may be leaving, too, so that one is never paused.
         """
         to = self.contracts.get(other.contract) if other.contract is not None else None
         if route.is_open:
+            is_staying = self._is_wanted(other)
             is_alone = len(self._siblings(other)) == 1
-            if to is not None and self._is_wanted(other) and is_alone and to.other not in self.peers:
+            if to is not None and is_staying and is_alone and to.other not in self.peers:
                 self._pause(to, other, now)
             elif to is not None:
                 self._resume(to, other, now)
-            self._resume(contract, side, now)
+            if not is_staying:
+                self._resume(contract, side, now)
         elif side is route.b:
             if to is not None:
                 to.send_command(SubResponseIsp(route.ref, False, NOT_FOUND), now)
             self._delete(route)
         else:
-            side.contract, side.has_ended = None, True
+            side.contract, side.has_ended, side.last = None, True, side.mark
             self._save(route)
+            if side.feed is not None:
+                self._prune(side.feed)
+
+    def drop_held(self, contract: Lines, now: int) -> None:
+        """Drop the entries that another provider has paused for `patience`, as the contract with it ends."""
+        for route, receiver, sender in self.routes.of_contract(contract.id):
+            if sender.is_held and now >= sender.held_at + contract.terms.patience:
+                sender.is_held = False
+                lost = self._waiting(sender)
+                self._drop_waiting(route, receiver, now)
+                self._events.append(Event("dropped", contract.other, route.ref, f"{lost} entries"))
+        self.contracts.changed(contract.id)
 
     def _end_side(self, route: Route, side: Side) -> None:
         """A side has sent its last entry."""
@@ -264,12 +272,15 @@ class Switch(BaseParty):
                 self.contracts.changed(other.contract)
         self._clean(route)
 
-    def _leave_routes(self, contract: Lines) -> None:
+    def _leave_routes(self, contract: Lines, now: int) -> None:
         """A contract is over: all its entries have arrived, and it cannot be notified."""
-        for route, side, _ in self.routes.of_contract(contract.id):
+        for route, side, other in self.routes.of_contract(contract.id):
             side.contract = None
-            self._drop_waiting(route, side)
+            self._drop_waiting(route, side, now)
             self._end_side(route, side)
+            to = self.contracts.get(other.contract) if other.contract is not None else None
+            if to is not None:
+                self._resume(to, other, now)  # it was paused for this one
 
     def _clean(self, route: Route) -> None:
         """Delete the unneeded feeds of a route, and the route when none is left."""
