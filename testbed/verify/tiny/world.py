@@ -23,7 +23,7 @@ from testbed.verify.kit.story import Step
 from testbed.verify.tiny.hostile import HostileProvider
 from testbed.verify.tiny.ledger import Ledger
 from testbed.verify.tiny.members import Member, Outsider
-from testbed.verify.tiny.story import Cell, Kill, make_story
+from testbed.verify.tiny.story import Cell, Kill, make_story, pace
 from topologies.emulator.network import EmulatedNetwork
 from topologies.model import Medium, Topology
 
@@ -74,7 +74,7 @@ class CellWorld(Ledger):
     def play(self) -> None:
         """See World."""
         self.run(-(-self.story.last // self.PACE) * self.PACE)
-        self.catch_up(self.now, self._missing, self._within)
+        self.catch_up(self.now, self._missing, self._within + pace(self.story))
         for name, store in self._stores.items():
             self._check_store(name)
             store.check()
@@ -266,4 +266,4 @@ class CellWorld(Ledger):
 _PASSES = (steps, drop_nodes, *map(drop_elements_of, ("kills", "peers", "hostile")), round_times)
 _CHANGES = (change_luck, move_step, move_step, remove_step, repeat_step)
 
-TINY = Family("tiny", Cell, make_story, CellWorld, CATCH_UP_NS, _PASSES, _CHANGES)
+TINY = Family("tiny", Cell, make_story, CellWorld, CATCH_UP_NS, _PASSES, _CHANGES, pace)
