@@ -20,6 +20,9 @@ from testbed.layerings.nodes.workload import Feature
 from testbed.layerings.peers.ssb import PEER_FEATURES, SsbNode, SsbParameters, limits
 
 
+_NOBODY: Final = -1  # no connection
+
+
 class MergingNode(SsbNode):
     """A node whose peer keeps all branches of feeds.
 
@@ -85,17 +88,17 @@ class MergingNode(SsbNode):
     def _publish_due(self, due: Sequence[Publication], now: int) -> None:
         for each in due:
             message = each.message
-            if self._is_common(message):  # both devices have signed the same
-                self._branched.append([message], message.timestamp)
+            if each.feed < 0:  # both devices have signed the same, and the first one sends it
+                self._peer.protocol.append([message], now, message.timestamp, by=_NOBODY)
                 self._branched.resume(message)
-            else:
-                identity = self._role.feeds[each.feed].identity
-                assert identity is not None
-                message = self._branched.publish(identity, message.content, message.timestamp)
+                self.state.log.append(message.encoded)
+                continue
+            identity = self._role.feeds[each.feed].identity
+            assert identity is not None
+            message = self._branched.publish(identity, message.content, message.timestamp)
             self.state.log.append(message.encoded)
             self._peer.on_appended(message.author, now)
-            if each.feed >= 0:
-                self._note(now, "published", message)
+            self._note(now, "published", message)
 
     def _note(self, time: int, event: str, message: Message) -> None:
         """See RoleNode; items of a branch have the key of its alias."""
