@@ -4,14 +4,16 @@ Peers call `branches` as they call EBT, and send messages and notes. A note name
 
     {"clock": {<feed>: [<id>, ...], ...}}
 
-The sender replicates the feed, has these messages, and so all before them on their branches. The first note of
-a feed has the tips of all branches, and some messages before each (`FeedTree.locator`), by which the other
-peer finds what both have. Later notes have new tips only. null in place of ids: the sender does not replicate
-the feed. `"ask": true` in a note asks for all that its sender lacks. A peer asks one peer at a time for a
-feed, one that has named a message that is not here; if nothing comes for a while, another one.
+The sender replicates the feed. It has these messages, and so all before them on their branches. The first
+note of a feed has the tips of all branches, and some messages before each (`FeedTree.locator`), by which the
+other peer finds the messages that both have. Later notes have new tips only. null in place of ids: the
+sender does not replicate the feed. `"ask": true` in a note asks for all messages that its sender lacks. A
+peer asks one peer at a time for a feed: one that has named a message that is not here. If nothing comes for
+a while, it asks another one.
 
-A message that is written here is sent at once. One that came from a peer is told to the others by a note after
-a random time, unless they tell it before: so most messages cross each link once (as in `ssb.replication.ebt`).
+A message that is written here is sent at once. One that came from a peer is told to the others by a note
+after a random time, unless they tell it before, as in `ssb.replication.ebt`. So most peers get a message
+once.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -46,6 +48,7 @@ class Session:
         remote: the other peer's reference.
         known: feed that both replicate -> ids of messages here that the remote surely has.
         offers: feed that the remote replicates -> ids that it has named, and that are not here.
+        told: feeds of which the remote has heard since it replicates them.
         bodies: to be sent before any message.
         ready: ids of messages to send, in order, each with its feed.
         reports: feeds with news to tell the remote at `report_due`, ns.
@@ -57,6 +60,7 @@ class Session:
     remote: str
     known: dict[str, set[str]] = field(default_factory=dict)
     offers: dict[str, dict[str, None]] = field(default_factory=dict)
+    told: set[str] = field(default_factory=set)
     bodies: list[bytes] = field(default_factory=list)
     ready: dict[str, str] = field(default_factory=dict)
     reports: dict[str, None] = field(default_factory=dict)
@@ -231,6 +235,7 @@ class BranchExchange(Replicator):
         """Send the first note of feeds."""
         for start in range(0, len(feeds), _FEEDS):
             part = feeds[start : start + _FEEDS]
+            session.told |= {*part}
             self._say(session, {feed: [*self._branched.tree(feed).locator()[:MOST_IDS]] for feed in part})
 
     def _report(self, session: Session, feed: str, now: int) -> None:
@@ -255,6 +260,7 @@ class BranchExchange(Replicator):
             if ids is None:
                 session.known.pop(feed, None)
                 session.offers.pop(feed, None)
+                session.told.discard(feed)
                 if self._asked.get(feed) == number:
                     self._give_up(feed, now)
                 continue
@@ -274,6 +280,8 @@ class BranchExchange(Replicator):
             return
         tree = self._branched.tree(feed)
         self._know(session, feed, ids)
+        if feed not in session.told:
+            self._greet(session, [feed])
         offers = [id_ for id_ in (*session.offers.get(feed, ()), *ids) if id_ not in tree]
         session.offers[feed] = dict.fromkeys(offers[-MOST_IDS:])
         self._ask(feed, now)

@@ -15,9 +15,9 @@ from ssb.work import WORK
 class BranchedFeeds(MemoryFeeds):
     """Feeds in memory, each with all its branches (`ssb.branches.tree`).
 
-    As a FeedStore it has one branch of each feed: at each fork the one whose message came first. Peers without
-    branches, which are all stock peers, are served that one. No feed counts as forked here (`forks`), and the
-    end of a feed (`ssb.ending`) ends nothing.
+    As a FeedStore it has one branch of each feed: at each fork the one whose message came first. This one is
+    served to peers that know no branches, such as all stock peers. No feed counts as forked here (`forks`),
+    and the end of a feed (`ssb.ending`) ends nothing.
 
     Args:
         hmac_key: the network's 32-byte key, if it has one.
@@ -43,7 +43,7 @@ class BranchedFeeds(MemoryFeeds):
         self._last[message.author] = message
 
     def append(self, messages: Sequence[Message], received: float) -> Appended:
-        """Verify messages, each feed's behind their previous ones, and store the valid ones of all branches."""
+        """Verify messages, each behind its previous one, and store the valid ones of all branches."""
         refused: dict[str, InvalidMessage | ForkedFeed] = {}
         stored = held = 0
         for message in messages:

@@ -1,19 +1,20 @@
 """A feed with all its branches: a tree of signed messages, each behind its `previous` one.
 
-Two devices with one key fork their feed (Tarr et al., "Secure Scuttlebutt", ACM ICN 2019, section 5.6). Here
-both branches stay. Each device goes on behind its own last message, and its next message also names the tips
-of the other branches that it knows, as tangles do in messages of private groups:
+Two devices with one key fork their feed (Tarr et al., "Secure Scuttlebutt", ACM ICN 2019, draft, section
+5.6). Here both branches stay. Each device goes on behind its own last message, and its next message also
+names the
+tips of the other branches that it has read. It does so as messages of private groups do (`tangles`):
 
     "tangles": {"feed": {"root": <the feed's first message>, "previous": [<tip>, <tip>, ...]}}
 
-So a device writes one branch for ever, and what it knew of the others is signed. Readers order the messages of
-all branches by their hashes (`ssb.applications.causality`): the same messages give the same order, however
-they came.
+So a device writes one branch for ever, and signs which messages of the others it had read. Readers order the
+messages of all branches by their hashes (`ssb.applications.causality`): the same messages give the same
+order, whatever order they came in.
 
-An author may sign any number of branches. A tree with more than MOST_BRANCHES is *overgrown*: it shows the
-messages before the first fork only, as the paper says of forked feeds (section 2), and takes a further message
-only if that proves an earlier fork. The number of branches never falls while messages are added. So two trees
-that were given the same messages, each behind its previous one, show the same in any order.
+An author may sign any number of branches. A tree with more than MOST_BRANCHES is *overgrown*: it shows only
+the messages before the first fork, as the paper says of forked feeds (section 2), and takes a further
+message only if that proves an earlier fork. The number of branches never falls while messages are added. So
+two trees that were given the same messages, each behind its previous one, show the same, in any order.
 """
 
 from collections import Counter
@@ -60,7 +61,7 @@ class FeedTree:
 
     @property
     def fork(self) -> int | None:
-        """The number of the first messages that have the same previous one; None if the feed is not forked."""
+        """The number of the first messages with the same previous one; None if the feed is not forked."""
         return self._first_fork
 
     @property
@@ -78,8 +79,11 @@ class FeedTree:
         return self._here.get(id_)
 
     def add(self, message: Message) -> bool:
-        """Add a message; return False if it is here. Raises InvalidMessage if it is not valid, follows a message
-        that is not here, or begins one branch too many."""
+        """Add a message; return False if it is here.
+
+        Raises InvalidMessage if it is not valid, follows a message that is not here, or the tree is
+        overgrown.
+        """
         if message.id in self._here:
             return False
         if message.author != self._author:
@@ -115,9 +119,11 @@ class FeedTree:
     ) -> Message:
         """Sign content as the next message of a device.
 
-        It follows `last`, the device's last message; None: the tip with the greatest number, for a device that
-        has written nothing here. It names the tips of other branches that no message here names. If there is no
-        room for them, or the content is a ciphertext, a later message names them. Raises InvalidMessage.
+        It follows `last`, the device's last message. A device that has written nothing here (None) goes on
+        with the tip of the greatest number. The message names the tips of other branches that no message
+        here names. If there is no room for them, or the content is a ciphertext, a later message names them.
+
+        Raises InvalidMessage.
         """
         if self.is_overgrown:
             raise InvalidMessage(f"feed {self._author} has more than {MOST_BRANCHES} branches")
@@ -143,8 +149,11 @@ class FeedTree:
     # Exchange
 
     def locator(self) -> list[str]:
-        """Return ids by which another peer finds what both have: each tip, and those 1, 2, 4, 8, ... before it,
-        and the first message; of what branches share, once."""
+        """Return ids by which another peer finds the messages that both have.
+
+        They are each tip, the messages 1, 2, 4, 8, ... before it, and the first message. A part that branches
+        share counts once.
+        """
         found: dict[str, None] = {}
         seen: set[str] = set()
         for tip in self._tips.values():

@@ -19,15 +19,14 @@ from testbed.layerings.nodes.titles import title
 from testbed.layerings.nodes.workload import Feature
 from testbed.layerings.peers.ssb import PEER_FEATURES, SsbNode, SsbParameters, limits
 
-
 _NOBODY: Final = -1  # no connection
 
 
 class MergingNode(SsbNode):
     """A node whose peer keeps all branches of feeds.
 
-    It signs the messages of its branch as they are due: each names what the device has read of the other branch
-    by then.
+    It signs the messages of its branch as they are due: each names the tip of the other branch that the
+    device has read by then.
 
     Args:
         context: see Context; its workload has a branch as a feed with an alias.
