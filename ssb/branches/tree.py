@@ -109,7 +109,7 @@ class FeedTree:
 
     def view(self) -> list[Message]:
         """Return the messages of all branches in causal order; of an overgrown feed those before the fork."""
-        shown = self._here.values()
+        shown = [*self._here.values()]
         if self.is_overgrown:
             shown = [each for each in shown if each.sequence < (self._first_fork or 0)]
         return [self._here[id_] for id_ in CausalOrder(shown).order()]

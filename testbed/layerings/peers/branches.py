@@ -50,7 +50,7 @@ class MergingNode(SsbNode):
             for feed in feeds
             if feed.key in second
             for message, time in zip(feed.messages, feed.times, strict=True)
-            if self.state.published[feed.key] < message.sequence <= self._last_common[feed.key]
+            if message.sequence <= self._last_common[feed.key] and self._branched.get(message.id) is None
         ]
         role.due = deque([*to_come, *role.due])  # a branch begins behind what its devices have in common
 
