@@ -48,7 +48,7 @@ class Session:
         remote: the other peer's reference.
         known: feed that both replicate -> ids of messages here that the remote surely has.
         offers: feed that the remote replicates -> ids that it has named, and that are not here.
-        told: feeds of which the remote has heard since it replicates them.
+        told: feeds of which the remote has heard all that is here, though it has sent no note yet.
         bodies: to be sent before any message.
         ready: ids of messages to send, in order, each with its feed.
         reports: feeds with news to tell the remote at `report_due`, ns.
@@ -163,6 +163,8 @@ class BranchExchange(Replicator):
             known = session.known.get(feed)
             if feed in session.offers:
                 session.offers[feed].pop(message.id, None)
+            if known is None:
+                session.told.discard(feed)  # its first note may be under way
             if known is None or message.id in known or session.number == by:
                 continue
             if by is None:

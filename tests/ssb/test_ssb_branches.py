@@ -6,10 +6,13 @@ from contextlib import suppress
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from mutants.bounds import Bound, check, value
+from mutants.bounds import line as reads
 
 from base.units import MS
+from ssb.branches import tree as trees
 from ssb.branches.exchange import MOST_IDS, BranchExchange
 from ssb.branches.feeds import BranchedFeeds
 from ssb.branches.tree import MOST_BRANCHES, TANGLE, FeedTree
@@ -199,21 +202,22 @@ def test_other_tips_wait_where_a_message_has_no_room():
         store.publish(AUTHOR, {"type": "post", "text": "x" * (room + 999)}, 1)
 
 
+def forged(common: list[Message]) -> Message:
+    value = json.loads(post(common[-1], "x").text)
+    return Message.from_value(value | {"content": {"type": "forged"}})
+
+
+def misnumbered(common: list[Message]) -> Message:
+    return Message.from_value(json.loads(post(common[-1], "x").text) | {"sequence": 9})
+
+
 @pytest.mark.parametrize(
     ("made", "why"),
     [
         (lambda common: post(post(common[-1], "unknown"), "x"), "which is not here"),
         (lambda common: Message.create(OTHER, None, {"type": "post"}, 1), "does not write the feed"),
-        (
-            lambda common: Message.from_value(
-                {**json.loads(post(common[-1], "x").text), "content": {"type": "forged"}}
-            ),
-            "signature does not verify",
-        ),
-        (
-            lambda common: Message.from_value({**json.loads(post(common[-1], "x").text), "sequence": 9}),
-            "sequence 9 does not come after 3",
-        ),
+        (forged, "signature does not verify"),
+        (misnumbered, "sequence 9 does not come after 3"),
     ],
 )
 def test_a_message_that_is_not_valid_changes_nothing(made, why):
@@ -255,7 +259,7 @@ class Swarm:
                 self.under_way[at, number] = []
                 self.peers[at].open(number, f"peer {to}", is_caller=at == one, now=0)
 
-    def run(self, most: int = 4000) -> None:
+    def run(self, most: int = 4_000) -> None:
         """Until nothing is under way."""
         for _ in range(most):
             self.now += 5 * MS
@@ -278,6 +282,7 @@ class Swarm:
 
 
 @settings(deadline=None, max_examples=40)
+@example(steps=[(0, [])], devices=1, seed=100, count=5)  # news between the first notes of two peers
 @given(STEPS, st.integers(1, 4), st.integers(0, 999), st.integers(2, 5))
 def test_peers_that_are_connected_come_to_have_all_branches(steps, devices, seed, count):
     """Whatever each has at first: messages and all before them. A tree of connections carries each once."""
@@ -373,3 +378,57 @@ def test_a_refused_message_costs_its_feed_on_its_connection():
     swarm.peers[0].receive(1, [orphan.encoded], 0, 1.0)
     assert AUTHOR.ref in swarm.peers[0].set_aside
     assert len(stores[0].tree(AUTHOR.ref)) == 0
+
+
+BOUNDS = (
+    Bound(
+        "branches without a bound",
+        value(trees, "MOST_BRANCHES"),
+        test_an_author_with_any_number_of_branches_costs_little,
+    ),
+    Bound(
+        "an overgrown feed without an earlier fork",
+        reads(FeedTree, "add", "(self._first_fork or 0) > message.sequence", "False"),
+        test_an_author_with_any_number_of_branches_costs_little,
+    ),
+    Bound(
+        "an overgrown feed that shows all",
+        reads(FeedTree, "view", "if self.is_overgrown:", "if False:"),
+        test_an_author_with_any_number_of_branches_costs_little,
+    ),
+    Bound(
+        "tips that are named for ever",
+        reads(FeedTree, "write", "- self._named", ""),
+        test_a_device_names_the_other_branch_once_it_has_read_it,
+    ),
+    Bound(
+        "a device that goes on with any branch",
+        reads(FeedTree, "write", "before = last or max", "before = max"),
+        test_a_device_names_the_other_branch_once_it_has_read_it,
+    ),
+    Bound(
+        "signatures that nobody checks",
+        reads(FeedTree, "add", "message.verify(self._hmac_key)", "pass"),
+        lambda: test_a_message_that_is_not_valid_changes_nothing(forged, "signature does not verify"),
+    ),
+    Bound(
+        "a silent peer that is asked for ever",
+        reads(BranchExchange, "wake", "session.offers.get(feed, {}).clear()", "pass"),
+        test_a_peer_that_names_what_it_lacks_does_not_stop_others,
+    ),
+    Bound(
+        "news that come between two first notes, and are not told",
+        reads(BranchExchange, "_pass_on", "session.told.discard(feed)", "pass"),
+        test_peers_that_are_connected_come_to_have_all_branches,
+    ),
+    Bound(
+        "a feed that is followed again without a note",
+        reads(BranchExchange, "_hear", "self._greet(session, [feed])", "pass"),
+        test_a_feed_is_left_and_followed_again,
+    ),
+)
+
+
+@pytest.mark.parametrize("bound", BOUNDS, ids=lambda bound: bound.name)
+def test_each_rule_is_needed(bound):
+    check(bound)
