@@ -32,7 +32,7 @@ _OWN = {
     **dict.fromkeys(_SOCIAL, "kinds.social:SOCIAL_LAYERINGS"),
     **dict.fromkeys(_RUNGS, "peers.ladder:RUNGS"),
     "holes": "peers.holes:HOLES",
-    "ssb": "peers.ssb:SSB",
+    "ssb": "peers.branches:SSB",
     "room": "peers.room:ROOM",
     "lan": "peers.lan:LAN",
     "broker": "kinds.broker:BROKER",

@@ -422,6 +422,7 @@ def _check_features(scenario: Scenario) -> None:
     plans = scenario.plans.items()
     wanted = {
         Feature.FORK: ("fork",) if scenario.fork and scenario.fork.cure == "none" else None,
+        Feature.MERGE: ("fork", "cure") if scenario.fork and scenario.fork.cure == "merge" else None,
         Feature.ENDING: ("ending",) if scenario.ending else None,
         Feature.DELETION: ("deletion",) if scenario.deletion else None,
         Feature.ARCHIVE: ("archive",) if scenario.archive else None,

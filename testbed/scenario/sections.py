@@ -743,10 +743,11 @@ class Fork(Section):
     """The node of the second device."""
     after: int = Field(ge=1)
     """The last item before the second device writes, too."""
-    cure: Literal["none", "lock", "feeds"] = "none"
-    """What keeps the feed from being forked. `none`: both devices write with one key. `lock`: only the first
-    device may write; what the author would write on the second is refused. `feeds`: each device has a feed of
-    its own, and subscribers follow both."""
+    cure: Literal["none", "lock", "feeds", "merge"] = "none"
+    """What is done about forks. `none`: both devices write with one key, and the feed is forked. `lock`: only
+    the first device may write; what the author would write on the second is refused. `feeds`: each device has
+    a feed of its own, and subscribers follow both. `merge`: both write with one key, peers keep both
+    branches, and each device names in its next message what it has read of the other's (`ssb` only)."""
 
 
 class Ending(Section):

@@ -49,6 +49,8 @@ def load(scenario: Scenario) -> Workload:
     if scenario.fork is not None and scenario.fork.cure == "feeds":
         second = Identity.from_seed(Random(f"device {scenario.seed}").randbytes(32))
         feeds.append(_branch(scenario, feeds[0], scenario.fork, second))
+    if scenario.fork is not None and scenario.fork.cure == "merge":
+        feeds.append(_merged(scenario, feeds[0], scenario.fork))
     asked: frozenset[str] = frozenset()
     if scenario.deletion is not None:
         feeds[0], asked = _detached(scenario, feeds[0], scenario.deletion)
@@ -331,6 +333,18 @@ def _branch(scenario: Scenario, feed: Feed, fork: Fork, identity: Identity) -> F
     for message in branch:
         own.append(Message.create(identity, own[-1] if own else None, message.content, message.timestamp))
     return Feed(fork.publisher, tuple(own), times[1:], identity)
+
+
+def _merged(scenario: Scenario, feed: Feed, fork: Fork) -> Feed:
+    """Return the second device's own items, under an alias: both branches have items of the same numbers.
+
+    What a device has read when it writes is not known before the run, so its peer signs these contents anew.
+    """
+    author = _identity(scenario, 0)[1]
+    branch = _branch(scenario, feed, fork, author)
+    own = slice(fork.after, None)
+    alias = Identity.from_seed(Random(f"device {scenario.seed}").randbytes(32)).ref
+    return Feed(fork.publisher, branch.messages[own], branch.times[own], author, alias=alias)
 
 
 def _ended(scenario: Scenario, feed: Feed, ending: Ending) -> list[Feed]:

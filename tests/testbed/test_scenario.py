@@ -220,6 +220,10 @@ BAD = [
         )
     ),
     (GOOD + "[workload.thread]\nreading_ms = -1", r"workload\.thread\.reading_ms: .*at least 0 \(got -1\)"),
+    (
+        GOOD + '[fork]\npublisher = "r1"\nafter = 1\ncure = "merge"',
+        r"cannot carry branches that are merged, which the scenario has",
+    ),
     (GOOD + "[deletion]\nitems = 3\nafter = 2", r"deletion\.items: 3, but the request follows item 2"),
     (GOOD + "[deletion]\nitems = 3\nafter = 235", r"deletion\.after: 235, but there are only 235 items"),
     (GOOD + "[deletion]\nitems = 3\nafter = 9", r"cannot carry a request to delete contents"),

@@ -211,6 +211,38 @@ def test_two_devices_lose_nothing_by_a_feed_each(cure: str, layering: str) -> No
     assert published == ({"pub": 30} if cure == "lock" else {"pub": 30, "pub2": 20})
 
 
+def test_two_devices_lose_nothing_by_a_merge() -> None:
+    """Nor where both devices and a subscriber start anew: each device goes on with its branch.
+
+    All peers have the same view, in which each device names tips of the other one's branch.
+    """
+    fork = {"fork.after": 10, "fork.cure": "merge"}
+    scenario = load("devices", items=30, changes=fork | {"layerings": ["ssb"]})
+    starts = ((1000.0, "pub"), (1250.0, "pub2"), (1400.0, "s2"))
+    again = tuple(Change(at_ms=time, restart=node) for time, node in starts)
+    for events in ((), again):
+        result = simulate(scenario.model_copy(update={"events": events}), "ssb")
+        first, second = result.load.feeds
+        assert first.times[10] < 1e9 < first.times[-1]
+        assert second.times[1] < 1.25e9 < second.times[-5]
+        every = {(first.key, n) for n in range(1, 31)} | {(second.key, n) for n in range(11, 31)}
+        for node in ("s1", "s2", "s3"):
+            had = [(e["feed"], e["seq"]) for e in result.events[node] if e["event"] == "delivered"]
+            assert sorted(had) == sorted(every)
+        trees = [result.nodes[node]._branched.tree(first.key) for node in ("pub", "pub2", "s1", "s2", "s3")]
+        views = [tree.view() for tree in trees]
+        assert all(view == views[0] for view in views)
+        assert len(views[0]) == 50
+        assert [len(tree.tips) for tree in trees] == [2] * 5
+        own = {each.content["text"] for each in first.messages}
+        joining = [each.content["text"] in own for each in views[0] if "tangles" in each.content]
+        assert {*joining} >= ({False} if events else {True, False})
+        published = Counter(
+            e["node"] for rows in result.events.values() for e in rows if e["event"] == "published"
+        )
+        assert published == {"pub": 30, "pub2": 20}
+
+
 def test_fork_is_told_to_everyone_under_controlled_push() -> None:
     _, result = ran("fork", "lli")
     for node in ("s1", "s2", "s3"):

@@ -102,9 +102,9 @@ def test_a_forked_feed_has_two_valid_branches_that_part_where_it_says() -> None:
 def test_a_second_device_has_the_branch_a_feed_or_nothing() -> None:
     """What it writes, and when, is the same in each way; the author would write it under a lock, too."""
     devices = {"publisher": "s4", "after": 7}
-    forked, locked, apart = (
+    forked, locked, apart, merged = (
         load(scenario(fork=devices | {"cure": cure}, subscribers=("s1",)))
-        for cure in ("none", "lock", "feeds")
+        for cure in ("none", "lock", "feeds", "merge")
     )
     (feed,) = forked.feeds
     assert locked.feeds == forked.feeds == apart.feeds[:1]
@@ -116,7 +116,17 @@ def test_a_second_device_has_the_branch_a_feed_or_nothing() -> None:
     assert second.times == forked.branch.times[7:]
     assert [m.content for m in second.messages] == [m.content for m in forked.branch.messages[7:]]
     assert apart.follows["s1"] == apart.feeds
-    assert forked.written == locked.written == apart.written == len(feed.messages) + len(second.messages)
+    assert merged.feeds[0] == feed
+    assert merged.feeds[1].messages == forked.branch.messages[7:]
+    assert (merged.feeds[1].times, merged.feeds[1].key) == (second.times, second.key)
+    assert merged.follows["s1"] == merged.feeds
+    assert (
+        forked.written
+        == merged.written
+        == locked.written
+        == apart.written
+        == len(feed.messages) + len(second.messages)
+    )
     for tip, message in zip((None, *second.messages), second.messages, strict=False):
         message.verify()
         message.follow(tip)

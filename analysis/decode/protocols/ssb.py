@@ -26,6 +26,7 @@ from forwarder.wire.name import to_uri
 from ndn_over_ssb.contract import CONTRACT
 from ndn_over_ssb.line import PACKETS
 from ndn_over_ssb.name_space import NAME_SPACE
+from ssb.branches.exchange import BRANCHES
 from ssb.canonical import object_in
 from ssb.keys import InvalidRef, parse_blob
 from ssb.peer.options import PORT
@@ -335,8 +336,14 @@ def _describe_position(number: Any) -> str | None:
     return "not wanted" if number == IGNORE else f"at {number}"
 
 
-_DESCRIBE = {REPLICATE: _describe_note, LADDER: _describe_position}
-"""How a number reads in EBT's notes, and in the clocks of the lower rungs."""
+def _describe_branches(ids: Any) -> str | None:
+    if ids is None:
+        return "not wanted"
+    return f"names {len(ids)}" if isinstance(ids, list) else None
+
+
+_DESCRIBE = {REPLICATE: _describe_note, LADDER: _describe_position, BRANCHES: _describe_branches}
+"""How a value reads in EBT's notes, in the clocks of the lower rungs, and in notes of branches."""
 
 
 DECLARATION = Declaration(

@@ -188,6 +188,7 @@ def _fork(fork: Fork) -> str:
         "none": f"{fork.publisher} forks the feed",
         "lock": f"the author would write at {fork.publisher}, too, and is refused",
         "feeds": f"{fork.publisher} begins a feed of its own",
+        "merge": f"{fork.publisher} begins a branch, which is merged",
     }
     return f"item {fork.after}, the last before {does[fork.cure]}"
 

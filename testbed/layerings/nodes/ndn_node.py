@@ -133,7 +133,7 @@ class NdnLayering(NamedTuple):
     @property
     def carries(self) -> frozenset[Feature]:
         """See Layering."""
-        carried = frozenset(Feature) - {Feature.MEDIUM, Feature.DELETION}
+        carried = frozenset(Feature) - {Feature.MEDIUM, Feature.DELETION, Feature.MERGE}
         if self.packets is not None:
             carried -= _OF_CLASSIC_ITEMS
         return carried - _OF_GROWING_FEEDS if self.whole else carried

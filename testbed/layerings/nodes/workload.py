@@ -20,6 +20,7 @@ class Feed:
         times: when each is published, ns from the run's start.
         identity: its author's keys; None if unknown.
         contents: the blobs that its detached messages name (`ssb.detached`), by their numbers.
+        alias: its key in a run, if it is a branch that is merged into another feed; "" for its author's.
     """
 
     publisher: str
@@ -27,11 +28,12 @@ class Feed:
     times: tuple[int, ...]
     identity: Identity | None = field(default=None, compare=False, repr=False)
     contents: Mapping[int, bytes] = field(default_factory=dict, compare=False, repr=False)
+    alias: str = ""
 
     @property
     def key(self) -> str:
-        """The feed's key: its author's reference (`@...=.ed25519`)."""
-        return self.messages[0].author
+        """The feed's key: its author's reference (`@...=.ed25519`), or the branch's alias."""
+        return self.alias or self.messages[0].author
 
     def published_by(self, time: int) -> int:
         """Return the number of items at a time, ns from the run's start."""
@@ -42,6 +44,7 @@ class Feature(Enum):
     """Optional features of a workload, besides feeds and subscribers that come and go."""
 
     FORK = "a fork"
+    MERGE = "branches that are merged"
     ENDING = "the end of a feed"
     ARCHIVE = "an archive"
     CROSS_TRAFFIC = "cross traffic"

@@ -24,10 +24,9 @@ from ssb.replication.session import DEFAULT_LIMITS, Limits
 from ssb.store.clocks import MemoryClocks
 from ssb.store.memory import MemoryFeeds
 from ssb.work import WORK
-from testbed.layerings.nodes.node import Context, Parameters, SimpleLayering, StateSize
+from testbed.layerings.nodes.node import Context, Parameters, StateSize
 from testbed.layerings.nodes.peer_role import Publication, Role, RoleNode, peer_identity
 from testbed.layerings.nodes.pictures import Album
-from testbed.layerings.nodes.titles import title
 from testbed.layerings.nodes.witness import Witness
 from testbed.layerings.nodes.workload import Feature
 from topologies.model import Hop, Topology
@@ -78,12 +77,7 @@ class SsbNode(RoleNode, PassiveEndpoint):
     def __init__(self, context: Context, home: str | None = None) -> None:
         super().__init__(context, home)
         role = self._role
-        store = MemoryFeeds()
-        for feed in role.feeds:
-            store.append(feed.messages[: context.state.published[feed.key]], 0.0)
-        for feed in role.follows.values():
-            store.append(feed.messages[: context.state.delivered[feed.key]], 0.0)
-        self._store = store
+        self._store = store = self._filled(context, role)
         self._forked: set[str] = set()  # followed feeds whose fork was told
         parameters, network = context.parameters, context.network
         # People meet few others at a time, and a bound must not decide an experiment.
@@ -94,7 +88,7 @@ class SsbNode(RoleNode, PassiveEndpoint):
             handshakes=most,
             announce=parameters.get("announce_ms", 0) * MS,
             scheduler=SchedulerOptions(places=most, known=most, calls=most),
-            replication=_limits(parameters),
+            replication=limits(parameters),
         )
         seed = hashlib.sha256(f"{context.seed} {context.layering} {context.name} {context.since}".encode())
         self._album = Album(context.workload, context.state.blobs, context.name)
@@ -118,6 +112,15 @@ class SsbNode(RoleNode, PassiveEndpoint):
         self._route_changes = 0
         self._calls = self._addresses(role.called)
         self.programs = [Program(self, {1: StreamPort(PORT)})]
+
+    def _filled(self, context: Context, role: Role) -> MemoryFeeds:
+        """Return the peer's store, with the messages from before a restart."""
+        store = MemoryFeeds()
+        for feed in role.feeds:
+            store.append(feed.messages[: context.state.published[feed.key]], 0.0)
+        for feed in role.follows.values():
+            store.append(feed.messages[: context.state.delivered[feed.key]], 0.0)
+        return store
 
     def _first_wanted(self, context: Context) -> list[str]:
         """Return the feeds that the peer replicates before it subscribes."""
@@ -274,7 +277,8 @@ class SsbNode(RoleNode, PassiveEndpoint):
             self._events += self._album.arrived(blob, now)
 
 
-def _limits(parameters: Mapping[str, Any]) -> Limits:
+def limits(parameters: Mapping[str, Any]) -> Limits:
+    """Return the times of EBT that a run's parameters give."""
     if "patience_ms" not in parameters:  # of another protocol than EBT
         return DEFAULT_LIMITS
     return Limits(patience=parameters["patience_ms"] * MS, note_delay=parameters["note_delay_ms"] * MS)
@@ -297,8 +301,3 @@ PEER_FEATURES: Final = frozenset(
     {Feature.MEDIUM, Feature.FOLLOWING, Feature.EXPORT, Feature.GATEWAYS, Feature.PICTURES}
 )
 """What layerings of Scuttlebutt peers carry besides feeds."""
-
-SSB: Final = SimpleLayering(
-    title("ssb"), SsbParameters, SsbNode, "ssb", PEER_FEATURES | {Feature.ENDING, Feature.FORK}
-)
-"""Layering `ssb`."""

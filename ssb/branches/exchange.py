@@ -1,0 +1,351 @@
+"""Replication of feeds with all their branches.
+
+Peers call `branches` as they call EBT, and send messages and notes. A note names feeds, each with ids:
+
+    {"clock": {<feed>: [<id>, ...], ...}}
+
+The sender replicates the feed. It has these messages, and so all before them on their branches. The first
+note of a feed has the tips of all branches, and some messages before each (`FeedTree.locator`), by which the
+other peer finds the messages that both have. Later notes have new tips only. null in place of ids: the
+sender does not replicate the feed. `"ask": true` in a note asks for all messages that its sender lacks. A
+peer asks one peer at a time for a feed: one that has named a message that is not here. If nothing comes for
+a while, it asks another one.
+
+A message that is written here is sent at once. One that came from a peer is told to the others by a note
+after a random time, unless they tell it before, as in `ssb.replication.ebt`. So most peers get a message
+once.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from types import MappingProxyType
+from typing import Final
+
+from base.timers import Timers
+from ssb.branches.feeds import BranchedFeeds
+from ssb.canonical import Value, parse, stringify
+from ssb.keys import is_message
+from ssb.message import ForkedFeed, InvalidMessage, Message
+from ssb.replication.replication import ProtocolError
+from ssb.replication.replicator import Replicator
+from ssb.replication.session import DEFAULT_LIMITS, Limits
+
+BRANCHES: Final = ("branches",)
+"""The name of the call that opens the stream between two peers."""
+MOST_IDS: Final = 1_000
+"""Most ids of a feed in a note."""
+
+_FEEDS = 50  # in one note at most
+
+
+@dataclass(slots=True)
+class Session:
+    """A connection.
+
+    Attributes:
+        number: its number.
+        remote: the other peer's reference.
+        known: feed that both replicate -> ids of messages here that the remote surely has.
+        offers: feed that the remote replicates -> ids that it has named, and that are not here.
+        told: feeds of which the remote has heard all that is here, though it has sent no note yet.
+        bodies: to be sent before any message.
+        ready: ids of messages to send, in order, each with its feed.
+        reports: feeds with news to tell the remote at `report_due`, ns.
+        aside: feeds with a refused message: their further messages are dropped.
+        unwanted: received messages of feeds that are not replicated here.
+    """
+
+    number: int
+    remote: str
+    known: dict[str, set[str]] = field(default_factory=dict)
+    offers: dict[str, dict[str, None]] = field(default_factory=dict)
+    told: set[str] = field(default_factory=set)
+    bodies: list[bytes] = field(default_factory=list)
+    ready: dict[str, str] = field(default_factory=dict)
+    reports: dict[str, None] = field(default_factory=dict)
+    report_due: int | None = None
+    aside: set[str] = field(default_factory=set)
+    unwanted: int = 0
+
+
+class BranchExchange(Replicator):
+    """Replication with all peers that know branches; see ssb.replication.replication.Replication.
+
+    Args:
+        feeds: the store, which verifies messages.
+        wanted: the initially replicated feeds.
+        limits: see Limits.
+        rng: draws how long news wait; None: all wait for as long as they may.
+    """
+
+    name: Final = BRANCHES
+    request: Final[Mapping[str, Value]] = MappingProxyType({})
+    is_mutual: Final = True
+    other = "a note"
+
+    def __init__(
+        self,
+        feeds: BranchedFeeds,
+        wanted: Iterable[str] = (),
+        limits: Limits = DEFAULT_LIMITS,
+        rng: Random | None = None,
+    ) -> None:
+        super().__init__(feeds, wanted)
+        self._branched = feeds
+        self._limits = limits
+        self._rng = rng
+        self.sessions: dict[int, Session] = {}
+        self._asked: dict[str, int] = {}  # feed -> the connection on which it is asked for
+        self._patience: Timers[str] = Timers()
+
+    def refuses(self, request: Value) -> str:
+        """See Replication."""
+        return ""
+
+    def hides(self, feed: str, peer: str) -> bool:
+        """See Replication: nobody is blocked here."""
+        return False
+
+    def exchanges(self) -> int:
+        """See Replication."""
+        return sum(len(session.known) for session in self.sessions.values())
+
+    # Feeds
+
+    def want_all(self, feeds: Iterable[str], now: int) -> None:
+        """See Replication."""
+        new = [feed for feed in feeds if feed not in self._wanted]
+        self._wanted |= dict.fromkeys(new)
+        for session in self.sessions.values():
+            self._greet(session, new)
+            for feed in new:
+                if feed in session.offers:
+                    self._hear(session, feed, session.offers[feed], now)
+
+    def unwant(self, feed: str, now: int) -> None:
+        """See Replication."""
+        if self._wanted.pop(feed, feed) is None:
+            self._set_aside.pop(feed, None)
+            self._asked.pop(feed, None)
+            self._patience.set(feed, None)
+            for session in self.sessions.values():
+                known = session.known.pop(feed, None)
+                if known is not None:  # should it be wanted again, the remote is known to replicate it
+                    session.offers[feed] = dict.fromkeys(self._branched.tree(feed).tips.keys() & known)
+                session.reports.pop(feed, None)
+                session.aside.discard(feed)
+                self._say(session, {feed: None})
+
+    def append(
+        self, messages: Sequence[Message], now: int, received: float, by: int | None = None
+    ) -> Mapping[str, InvalidMessage | ForkedFeed]:
+        """See Replication."""
+        new = {each.id: each for each in messages if each.id not in self._branched.tree(each.author)}
+        refused = self._feeds.append(messages, received).refused
+        stored = [each for each in new.values() if each.id in self._branched.tree(each.author)]
+        self._stored += stored
+        for message in stored:
+            self._set_aside.pop(message.author, None)
+            self._pass_on(message, now, by)
+        return refused
+
+    def on_appended(self, feed: str, now: int, by: int | None = None) -> None:
+        """See Replication: the last message that was written here is sent at once."""
+        message = self._branched.last(feed)
+        if message is not None:
+            self._pass_on(message, now, by)
+
+    def _pass_on(self, message: Message, now: int, by: int | None) -> None:
+        """Send a message that was written here; tell of another one."""
+        feed = message.author
+        for session in self.sessions.values():
+            known = session.known.get(feed)
+            if feed in session.offers:
+                session.offers[feed].pop(message.id, None)
+            if known is None:
+                session.told.discard(feed)  # its first note may be under way
+            if known is None or message.id in known or session.number == by:
+                continue
+            if by is None:
+                self._send(session, self._branched.tree(feed).behind([message], known))
+            else:
+                self._report(session, feed, now)
+
+    # Connections
+
+    def open(self, number: int, remote: str, *, is_caller: bool, now: int) -> None:
+        """See Replication."""
+        self.sessions[number] = session = Session(number, remote)
+        self._greet(session, [*self._wanted])
+
+    def close(self, number: int, now: int) -> None:
+        """See Replication."""
+        del self.sessions[number]
+        for feed in [feed for feed, asked in self._asked.items() if asked == number]:
+            self._give_up(feed, now)
+
+    def output_due(self, number: int) -> int | None:
+        """See Replication."""
+        session = self.sessions[number]
+        return 0 if session.bodies or session.ready else session.report_due
+
+    def take_output(self, number: int, room: int, now: int) -> list[bytes]:
+        """See Replication."""
+        session = self.sessions[number]
+        if session.report_due is not None and session.report_due <= now:
+            reports, session.reports, session.report_due = session.reports, {}, None
+            for feed in reports:
+                known = session.known.get(feed, set())
+                self._say(
+                    session, {feed: [id_ for id_ in self._branched.tree(feed).tips if id_ not in known]}
+                )
+        bodies, session.bodies = session.bodies, []
+        room -= sum(map(len, bodies))
+        while room > 0 and session.ready:
+            id_ = next(iter(session.ready))
+            feed = session.ready.pop(id_)
+            message = self._branched.tree(feed).get(id_)
+            if message is not None and id_ not in session.known.get(feed, ()):
+                session.known.setdefault(feed, set()).add(id_)
+                bodies.append(stringify(parse(message.text), indent=0).encode())
+                room -= len(bodies[-1])
+        return bodies
+
+    def next_deadline(self) -> int | None:
+        """See Replication."""
+        return self._patience.next_deadline()
+
+    def wake(self, now: int) -> None:
+        """See Replication: another peer is asked in place of a silent one."""
+        for feed in sorted(self._patience.expire(now)):
+            session = self.sessions.get(self._asked.get(feed, 0))
+            if session is not None:
+                session.offers.get(feed, {}).clear()
+            self._give_up(feed, now)
+
+    # Notes
+
+    def _say(self, session: Session, clock: Mapping[str, Value], *, asks: bool = False) -> None:
+        body: dict[str, Value] = {"clock": dict(clock)}
+        if asks:
+            body["ask"] = True
+        session.bodies.append(stringify(body, indent=0).encode())
+        self._changed[session.number] = None
+
+    def _greet(self, session: Session, feeds: Sequence[str]) -> None:
+        """Send the first note of feeds."""
+        for start in range(0, len(feeds), _FEEDS):
+            part = feeds[start : start + _FEEDS]
+            session.told |= {*part}
+            self._say(session, {feed: [*self._branched.tree(feed).locator()[:MOST_IDS]] for feed in part})
+
+    def _report(self, session: Session, feed: str, now: int) -> None:
+        """Tell the remote of new messages after a random time."""
+        session.reports[feed] = None
+        if session.report_due is None:  # else it joins the others
+            delay = self._limits.note_delay
+            session.report_due = now + (delay if self._rng is None else self._rng.randrange(delay + 1))
+            self._changed[session.number] = None
+
+    def _send(self, session: Session, messages: Iterable[Message]) -> None:
+        session.ready |= {message.id: message.author for message in messages}
+        self._changed[session.number] = None
+
+    def _read(self, number: int, value: dict[str, Value], now: int) -> None:
+        """See Replicator."""
+        session = self.sessions[number]
+        clock = value.get("clock")
+        if not isinstance(clock, dict):
+            raise ProtocolError("a body that is neither a message nor a note")
+        for feed, ids in clock.items():
+            if ids is None:
+                session.known.pop(feed, None)
+                session.offers.pop(feed, None)
+                session.told.discard(feed)
+                if self._asked.get(feed) == number:
+                    self._give_up(feed, now)
+                continue
+            if not isinstance(ids, list) or len(ids) > MOST_IDS or not all(is_message(id_) for id_ in ids):
+                raise ProtocolError(f"a note without a list of at most {MOST_IDS} ids")
+            self._hear(session, feed, [str(id_) for id_ in ids], now)
+            if value.get("ask") is True and feed in session.known:
+                tree = self._branched.tree(feed)
+                self._send(session, tree.behind(tree.tips.values(), session.known[feed]))
+        if len(session.offers) > len(self._wanted) + self._limits.unwanted:
+            raise ProtocolError("notes of too many feeds")
+
+    def _hear(self, session: Session, feed: str, ids: Iterable[str], now: int) -> None:
+        """Take in what a remote has of a feed."""
+        if feed not in self._wanted:
+            session.offers[feed] = dict.fromkeys(ids)
+            return
+        tree = self._branched.tree(feed)
+        self._know(session, feed, ids)
+        if feed not in session.told:
+            self._greet(session, [feed])
+        offers = [id_ for id_ in (*session.offers.get(feed, ()), *ids) if id_ not in tree]
+        session.offers[feed] = dict.fromkeys(offers[-MOST_IDS:])
+        self._ask(feed, now)
+
+    def _know(self, session: Session, feed: str, ids: Iterable[str]) -> None:
+        """Record what the remote has; it need not be told of that."""
+        tree, known = self._branched.tree(feed), session.known.setdefault(feed, set())
+        tree.extend(known, ids)
+        if tree.tips.keys() <= known:
+            session.reports.pop(feed, None)
+            if not session.reports and session.report_due is not None:
+                session.report_due = None
+                self._changed[session.number] = None
+
+    def _ask(self, feed: str, now: int) -> None:
+        """Ask a peer that has named a message that is not here, unless one is asked."""
+        if feed in self._asked or feed not in self._wanted:
+            return
+        for session in self.sessions.values():
+            if session.offers.get(feed) and feed not in session.aside:
+                self._asked[feed] = session.number
+                self._patience.set(feed, now + self._limits.patience)
+                tips: list[Value] = [*self._branched.tree(feed).tips]
+                self._say(session, {feed: tips[:MOST_IDS]}, asks=True)
+                return
+
+    def _give_up(self, feed: str, now: int) -> None:
+        """Ask another peer for a feed, if there is one."""
+        self._asked.pop(feed, None)
+        self._patience.set(feed, None)
+        self._ask(feed, now)
+
+    # Replicator
+
+    def _expects(self, number: int, feed: str) -> bool:
+        """See Replicator."""
+        session = self.sessions[number]
+        if feed in self._wanted:
+            return feed not in session.aside
+        session.unwanted += 1
+        if session.unwanted > self._limits.unwanted:
+            raise ProtocolError(f"more than {self._limits.unwanted} messages that are not wanted here")
+        return False
+
+    def _refuse(self, number: int, feed: str, error: InvalidMessage | ForkedFeed, now: int) -> None:
+        """See Replicator."""
+        session = self.sessions[number]
+        session.aside.add(feed)
+        self.put_aside(feed, session.remote, str(error))
+        if self._asked.get(feed) == number:
+            self._give_up(feed, now)
+
+    def _store(self, number: int, messages: Sequence[Message], now: int, received: float) -> None:
+        """See Replicator."""
+        session = self.sessions[number]
+        refused = self.append(messages, now, received, by=number)
+        for feed in {message.author: None for message in messages}:
+            if feed in session.known:
+                self._know(session, feed, [each.id for each in messages if each.author == feed])
+            if self._asked.get(feed) == number:
+                self._patience.set(feed, now + self._limits.patience)
+                if not session.offers.get(feed):
+                    self._give_up(feed, now)
+        for feed, error in refused.items():
+            self._refuse(number, feed, error, now)
