@@ -15,9 +15,9 @@ from testbed.errors import UserError
 from testbed.layerings.nodes.workload import Workload
 from testbed.scenario import workload
 from testbed.scenario.conditions import Planned
+from testbed.scenario.conversation import Flood
 from testbed.scenario.reader import load
 from testbed.scenario.sections import Change
-from testbed.scenario.thread import Flood
 from topologies.model import Link, Medium, Topology
 
 NODES = ("a", "b", "c", "d", "e")
@@ -137,7 +137,7 @@ def test_nothing_is_read_that_links_did_not_bring() -> None:
 def test_messages_are_whole_feeds_of_the_drafts_sizes() -> None:
     kept = 0
     for changes in ({}, {"workload.item_bytes": None}):
-        plain = workload.load(load("chat", changes={"workload.thread": None, **changes}))
+        plain = workload.load(load("chat", changes={"workload.application": None, **changes}))
         load_ = talk(**changes)
         for feed, draft in zip(load_.feeds, plain.feeds, strict=True):
             assert feed.times == draft.times
@@ -156,7 +156,7 @@ def test_messages_are_whole_feeds_of_the_drafts_sizes() -> None:
 
 
 def test_clocks_are_wrong_by_at_most_what_is_allowed() -> None:
-    right, wrong = (talk(**{"workload.thread.clock_error_ms": error}) for error in (0, 1000))
+    right, wrong = (talk(**{"workload.application.clock_error_ms": error}) for error in (0, 1000))
     errors = {
         b.timestamp - a.timestamp
         for one, other in zip(right.feeds, wrong.feeds, strict=True)
@@ -168,5 +168,5 @@ def test_clocks_are_wrong_by_at_most_what_is_allowed() -> None:
 
 
 def test_a_thread_is_too_long() -> None:
-    with pytest.raises(UserError, match=r"2001, but a thread has at most 2,000 posts; lower it"):
+    with pytest.raises(UserError, match=r"2001, but an application has at most 2,000; lower it"):
         load("chat", items=2001)
