@@ -4,7 +4,7 @@ Each author keeps the state of the application by its own code, and answers what
 those of stock clients. Chance is drawn from a generator that is passed in.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any, Final, Protocol
 
@@ -120,13 +120,13 @@ class GatheringsAuthor:
 
 
 class ChessAuthor:
-    """Invites one opponent, accepts all invitations, and moves when it is their turn; see Author.
+    """Moves when it is their turn, accepts all invitations, and invites opponents; see Author.
 
     Args:
-        opponents: whom each feed of theirs invites, if any.
+        opponents: whom each feed of theirs invites, each to one game at a time.
     """
 
-    def __init__(self, opponents: Mapping[str, str]) -> None:
+    def __init__(self, opponents: Mapping[str, Sequence[str]]) -> None:
         self._opponents = opponents
         self._games = Games()
         self._last: dict[tuple[str, int], str] = {}  # the message of a move, by game and number
@@ -141,18 +141,19 @@ class ChessAuthor:
                 self._last.setdefault((root, 0), message.id)
 
     def content(self, feed: str, draft: Mapping[str, Any]) -> Content:
-        """See Author; in a game that is lost the next invitation follows."""
+        """See Author; an invitation also follows the end of a game."""
         games = [each for each in self._games.games() if each.end is None]
-        for game in games:
-            if feed == game.invited and not game.is_accepted:
-                return {"type": "chess_invite_accept", "root": game.id, "branch": game.id}
         for game in games:
             if game.is_accepted and game.mover(len(game.moves) + 1) == feed:
                 return self._move(game)
-        opponent = self._opponents.get(feed)
-        if opponent is None or any(opponent == game.invited and feed == game.white for game in games):
-            return {**draft}
-        return {"type": "chess_invite", "inviting": opponent, "myColor": "white"}
+        for game in games:
+            if game.invited == feed and not game.is_accepted:
+                return {"type": "chess_invite_accept", "root": game.id, "branch": game.id}
+        invited = {game.invited for game in games if game.white == feed}
+        for opponent in self._opponents[feed]:
+            if opponent not in invited:
+                return {"type": "chess_invite", "inviting": opponent, "myColor": "white"}
+        return {**draft}
 
     def _move(self, game: Game) -> Content:
         ply = len(game.moves) + 1

@@ -34,6 +34,10 @@ LONGEST: Final = 2_000
 """Messages: a thread is sorted in time in proportion to its length, at each reader and for each post."""
 
 
+_OPPONENTS: Final = 2
+"""Whom a player of chess invites, at most."""
+
+
 class Flood:
     """Which messages can have come to which nodes.
 
@@ -160,15 +164,14 @@ def _author(
             return ChessAuthor(_opponents(feeds, {feed.key for feed in follows.get(node, ())}, node))
 
 
-def _opponents(feeds: Sequence[Feed], follows: Collection[str], node: str) -> dict[str, str]:
-    """Return whom each feed of a node invites: the next one in a circle of all that the node follows."""
+def _opponents(feeds: Sequence[Feed], follows: Collection[str], node: str) -> dict[str, list[str]]:
+    """Return whom each feed of a node invites: the next ones in a circle of all that the node follows."""
     found = {}
     for number, feed in enumerate(feeds):
         if feed.publisher == node:
             circle = [*feeds[number + 1 :], *feeds[:number]]
-            others = (each.key for each in circle if each.publisher != node and each.key in follows)
-            if (opponent := next(others, None)) is not None:
-                found[feed.key] = opponent
+            others = [each.key for each in circle if each.publisher != node and each.key in follows]
+            found[feed.key] = others[:_OPPONENTS]
     return found
 
 

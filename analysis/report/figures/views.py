@@ -1,4 +1,4 @@
-"""The report's plots of views of an application: which readers see the same, and the age of a past that changes."""
+"""The report's plots of an application's views: which readers see the same, and the age of a past that changes."""
 
 from itertools import pairwise
 
