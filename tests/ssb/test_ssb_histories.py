@@ -221,7 +221,11 @@ def test_moves_of_chess_are_those_of_the_pieces_that_they_name() -> None:
     own = [
         each.content for each in every if isinstance(each.content, dict) and each.content.get("root") == root
     ]
-    board = {f"{file}{rank}": piece for rank, line in RANKS.items() for file, piece in zip(FILES, line)}
+    board = {
+        f"{file}{rank}": piece
+        for rank, line in RANKS.items()
+        for file, piece in zip(FILES, line, strict=True)
+    }
     for move in [each for each in own if "ply" in each]:
         notation = move["pgnMove"]
         piece = board.pop(move["orig"])

@@ -1,4 +1,4 @@
-"""The report's plots of an application's views: which readers see the same, and the age of a past that changes."""
+"""The report's plots of an application's views: which readers see the same, and how old a changed past is."""
 
 from itertools import pairwise
 
