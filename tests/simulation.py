@@ -39,8 +39,8 @@ def feed_of(items: int) -> list[Message]:
 def load_of(wanted: Scenario) -> Workload:
     """A scenario's load, made once for all tests that ask for the same."""
     never = {"layerings", "parameters", "strategies", "plans", "settle_ms", "drain_ms"}
-    # What authors of a thread have read depends on what happens to links.
-    key = wanted.model_dump_json(exclude=never | (set() if wanted.workload.thread else {"events"}))
+    # What authors of an application have read depends on what happens to links.
+    key = wanted.model_dump_json(exclude=never | (set() if wanted.workload.application else {"events"}))
     if key not in _LOADS:
         _LOADS[key] = load(wanted)
     return _LOADS[key]

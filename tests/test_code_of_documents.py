@@ -100,7 +100,7 @@ PARTS: dict[Block, tuple[str, Mapping[str, Any]]] = {
     ),
     ("scenarios.md", "[workload]"): ("fetch", {"layerings": ["ndn"]}),
     ("scenarios.md", "[workload.pictures]"): ("photos", {"layerings": ["pull"], "workload": {"items": 12}}),
-    ("scenarios.md", "[workload.thread]"): ("chat", {"layerings": ["poll"]}),
+    ("scenarios.md", "[workload.application]"): ("chat", {"layerings": ["poll"]}),
     ("strategies.md", "[strategies]"): ("fanout", FEW),
     ("topologies.md", '[topology] | generator = "random"'): ("line", FEW),
     ("topologies.md", '[topology] | library = "abilene"'): ("line", FEW),

@@ -80,17 +80,17 @@ _ROWS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("late_share", "Items that come after a newer one of any feed", "%", "lower"),
         ("late_by_max", "The newer one is newer by, maximum", "ms", "lower"),
     ),
-    "Views of a thread": (
+    "Views of an application": (
         (
             "view_changed_share",
-            "Posts that come before posts that the reader has seen",
+            "Messages that change what the reader has seen before",
             "%",
             "lower",
             "changes of the past",
         ),
-        ("view_reordered_share", "Posts that change the order of other posts", "%", "lower"),
-        ("view_moved_p50", "Posts that such a post moves, median", "posts", "lower"),
-        ("view_moved_max", "Posts that such a post moves, maximum", "posts", "lower"),
+        ("view_reordered_share", "Posts that change the order of other posts of a thread", "%", "lower"),
+        ("view_moved_p50", "Earlier messages that one such message concerns, median", "messages", "lower"),
+        ("view_moved_max", "Earlier messages that one such message concerns, maximum", "messages", "lower"),
         (
             "view_late_p50",
             "Time for which the past was shown before it changed, median",
@@ -109,12 +109,12 @@ _ROWS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("view_unequal_end", "Pairs of readers with unequal views at the end", "%", "lower"),
         (
             "view_settled",
-            "Time from the last post until all views are equal",
+            "Time from the last message until all views are equal",
             "ms",
             "lower",
             "time to equal views",
         ),
-        ("view_orders", "Sets of posts that were shown in several orders", "sets", "lower"),
+        ("view_orders", "Sets of messages that gave several views", "sets", "lower"),
     ),
     "Pictures": (
         ("pictures_share", "Share of expected pictures", "%", "higher", "share of pictures"),

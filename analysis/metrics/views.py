@@ -1,10 +1,11 @@
-"""Views of a thread: how often, how far and how late each reader's view changes its past, and how the views
-of readers differ.
+"""Views of an application: how often, how far and how late each reader's view changes its past, and how the
+views of readers differ.
 
-A reader's view has the posts of the thread that it has written or got, in causal order. The order is made by
-the application's own code, ssb.applications.tangles, a post at a time, as posts come. A post changes the past
-of a view if it comes before posts that the view has shown (Tarr et al., "Secure Scuttlebutt", ACM ICN 2019,
-section 3.3, figure 4). Posts that come at one instant are shown together.
+A reader's view is made of the messages that the reader has written or got, by the application's own code, a
+message at a time, as messages come (ssb.applications.histories). A message changes the past of a view if it
+gets a place before messages that came earlier, and changes what the view shows after these (Tarr et al.,
+"Secure Scuttlebutt", ACM ICN 2019, section 3.3, figure 4). Messages that come at one instant are shown
+together.
 """
 
 from collections import Counter, defaultdict
@@ -23,19 +24,20 @@ from analysis.metrics.aggregates import Totals, by_layering, ratio
 from analysis.packet_schema import schema_of
 from analysis.run.context import Case, Cases
 from forwarder.wire.name import to_uri
-from ssb.applications.tangles import Tangle
+from ssb.applications.histories import View, view
 from ssb.export import read_entries
 from ssb.message import Message
 from ssb_over_ndn.naming import log_name
 
 VIEWS = schema_of(
     "layering string, node string, time int64, feed string, seq int64, own bool, moved int64, reordered"
-    " int64, late_ns int64, posts string, order string"
+    " int64, late_ns int64, messages string, view string"
 )
-"""A row per reader and post, in the order in which its view takes them in. own: the reader has written it;
-moved: posts that were shown before, and now stand behind it; reordered: posts that change their order, too;
-late_ns: time since the first of those moved was shown, null if there is none. posts, order: digests of the
-view's posts, and of their order.
+"""A row per reader and message of the application, in the order in which its view takes them in. own: the
+reader has written it; moved: messages that were there before, and now stand behind it or have another state
+behind them; reordered: messages that change their order, too, null outside threads; late_ns: time since the
+first of those moved came, null if there is none. messages, view: digests of the view's messages, and of what
+it shows.
 """
 
 DIFFERENCES = schema_of("layering string, time int64, pairs int64, unequal int64")
@@ -43,10 +45,10 @@ DIFFERENCES = schema_of("layering string, time int64, pairs int64, unequal int64
 
 
 def views(cases: Cases, events: pa.Table) -> pa.Table:
-    """Return VIEWS of the cases with a thread; `events` are those of applications."""
+    """Return VIEWS of the cases with an application; `events` are those of nodes' programs."""
     rows: Rows = []
     for layering, case in cases.items():
-        if case.manifest.workload.thread:
+        if case.manifest.workload.application:
             own = events.filter(pc.equal(events["layering"], layering))
             concerns = pc.is_in(own["event"], pa.array(["published", "delivered"]))
             told = own.filter(concerns).sort_by([("time", "ascending"), ("line", "ascending")]).to_pylist()
@@ -54,7 +56,7 @@ def views(cases: Cases, events: pa.Table) -> pa.Table:
     return pa.Table.from_pylist(rows, VIEWS)
 
 
-def _posts(case: Case) -> dict[tuple[str, int], Message]:
+def _messages(case: Case) -> dict[tuple[str, int], Message]:
     """Return the messages of a run by feed and number."""
     with case.run.feeds.open("rb") as lines:
         messages = [entry.parse() for entry in read_entries(lines, case.run.feeds.name)]
@@ -62,47 +64,39 @@ def _posts(case: Case) -> dict[tuple[str, int], Message]:
 
 
 def _taken_in(case: Case, told: Rows) -> Iterator[dict[str, Any]]:
-    posts = _posts(case)
-    roots = (post.content.get("root") for post in posts.values() if isinstance(post.content, dict))
-    root = next(filter(None, roots), "")  # of a thread that nobody has answered there is no view
-    readers = {node: _View(root) for node in case.manifest.workload.expected}
+    messages, load = _messages(case), case.manifest.workload
+    readers = {node: _Reader(view(load.application, messages.values())) for node in load.expected}
     for row in told:
         place = row["feed"], row["seq"]
-        if row["node"] in readers and place in posts:
-            changed = readers[row["node"]].take(posts[place], row["time"])
+        if row["node"] in readers and place in messages:
+            changed = readers[row["node"]].take(messages[place], row["time"])
             if changed is not None:
                 known = {name: row[name] for name in ("node", "time", "feed", "seq")}
                 yield known | {"own": row["event"] == "published"} | changed
 
 
-class _View:
-    """A reader's view, as far as posts have come.
+class _Reader:
+    """A reader, whose view changes as messages come."""
 
-    Args:
-        root: reference of the thread's first post.
-    """
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self._came: dict[str, int] = {}
+        self._messages = 0
 
-    def __init__(self, root: str) -> None:
-        self._tangle = Tangle(root)
-        self._shown: dict[str, int] = {}  # when each post was shown first
-        self._posts = 0
-
-    def take(self, post: Message, time: int) -> dict[str, Any] | None:
-        """Take in a post, and return what that changed; None if it is here, or not of the thread."""
-        insertion = self._tangle.add(post)
-        if insertion is None:
+    def take(self, message: Message, time: int) -> dict[str, Any] | None:
+        """Take in a message, and return what that changed; None if the view does not take it in."""
+        change = self._view.add(message)
+        if change is None:
             return None
-        order = [each.id for each in self._tangle.order]
-        shown = [self._shown[id_] for id_ in order[insertion.place + 1 :]]
-        before = [since for since in shown if since < time]
-        self._shown[post.id] = time
-        self._posts ^= int.from_bytes(sha256(post.id.encode()).digest())
+        before = [since for id_ in change.corrected if (since := self._came[id_]) < time]
+        self._came[message.id] = time
+        self._messages ^= int.from_bytes(sha256(message.id.encode()).digest())
         return {
             "moved": len(before),
-            "reordered": insertion.reordered,
+            "reordered": change.reordered,
             "late_ns": time - min(before) if before else None,
-            "posts": f"{self._posts:064x}",
-            "order": sha256("\n".join(order).encode()).hexdigest(),
+            "messages": f"{self._messages:064x}",
+            "view": self._view.digest(),
         }
 
 
@@ -111,12 +105,12 @@ def differences(taken: pa.Table, cases: Cases) -> pa.Table:
     rows: Rows = []
     for layering, own in by_layering(taken).items():
         case = cases[layering]
-        orders = dict.fromkeys(case.manifest.workload.expected, "")
-        pairs = comb(len(orders), 2)
+        shown = dict.fromkeys(case.manifest.workload.expected, "")
+        pairs = comb(len(shown), 2)
         unequal = {case.manifest.runs[case.layering].start_ns: 0}
         for row in own:
-            orders[row["node"]] = row["order"]
-            equal = sum(comb(readers, 2) for readers in Counter(orders.values()).values())
+            shown[row["node"]] = row["view"]
+            equal = sum(comb(readers, 2) for readers in Counter(shown.values()).values())
             unequal[row["time"]] = pairs - equal
         rows += (
             {"layering": layering, "time": time, "pairs": pairs, "unequal": number}
@@ -140,18 +134,19 @@ def totals(taken: pa.Table, differing: pa.Table, runs: pa.Table) -> Totals:
 def _changes(rows: Rows) -> dict[str, float | None]:
     came = [row for row in rows if not row["own"]]
     changed = [row for row in came if row["moved"]]
-    orders: defaultdict[str, set[str]] = defaultdict(set)
+    reordered = [row["reordered"] for row in came if row["reordered"] is not None]
+    shown: defaultdict[str, set[str]] = defaultdict(set)
     for row in rows:
-        orders[row["posts"]].add(row["order"])
+        shown[row["messages"]].add(row["view"])
     late = [row["late_ns"] / 1e6 for row in changed]
     return {
         "view_changed_share": ratio(len(changed), len(came), 100),
-        "view_reordered_share": ratio(sum(row["reordered"] > 0 for row in came), len(came), 100),
+        "view_reordered_share": ratio(sum(number > 0 for number in reordered), len(reordered), 100),
         "view_moved_p50": median(row["moved"] for row in changed) if changed else None,
         "view_moved_max": max((row["moved"] for row in changed), default=None),
         "view_late_p50": median(late) if late else None,
         "view_late_max": max(late, default=None),
-        "view_orders": sum(len(shown) > 1 for shown in orders.values()),
+        "view_orders": sum(len(views) > 1 for views in shown.values()),
     }
 
 

@@ -133,8 +133,8 @@ class Workload(BaseModel):
     """The workload.
 
     `expected`: items that each subscriber should receive in all; `paced`: nodes whose application consumes
-    items at its own pace, or pauses; `thread`: whether posts are in one thread; `written`: items that an
-    author writes on two devices, if it has two.
+    items at its own pace, or pauses; `application`: whose messages the items are, as `feednet ssb view`
+    calls it, or ""; `written`: items that an author writes on two devices, if it has two.
     """
 
     source: str
@@ -144,7 +144,7 @@ class Workload(BaseModel):
     feeds: list[Feed]
     expected: dict[str, int]
     paced: list[str] = []
-    thread: bool = False
+    application: str = ""
     cross_traffic: list[CrossTraffic] = []
 
 

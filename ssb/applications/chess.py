@@ -11,6 +11,7 @@ An observer with one player's log sees the game as far as the other's moves have
 
 from collections import defaultdict
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Any, Final
 
 from ssb.applications.tangles import branches
@@ -56,6 +57,24 @@ class Game:
         return self.black if player == self.white else self.white
 
 
+def game_of(message: Message) -> str | None:
+    """Return the game that a message begins or belongs to, by its id; None if there is none."""
+    match message.content:
+        case {"type": "chess_invite"}:
+            return message.id
+        case {"type": type_, "root": root} if type_ in TYPES and is_message(root):
+            return root
+    return None
+
+
+def turn(message: Message) -> tuple[float, float, str, int]:
+    """Return a message's place in its game: invitation, acceptance, moves by their numbers, an end."""
+    content = _content(message)
+    fixed = {"chess_invite": -1, "chess_invite_accept": 0}.get(content["type"], inf)
+    number = _ply(content)
+    return fixed if number is None else number, message.timestamp, message.author, message.sequence
+
+
 class Games:
     """State of all games, computed from messages in any order of arrival.
 
@@ -74,7 +93,7 @@ class Games:
             ):
                 players = {own: message.author, _COLOURS[own]: other}
                 self._invites[message.id] = Game(message.id, players["white"], players["black"], other)
-            case {"type": type_, "root": root} if type_ in TYPES and is_message(root):
+            case {"type": type_} if type_ != "chess_invite" and (root := game_of(message)) is not None:
                 self._of_game[root][message.id] = message
 
     def games(self) -> list[Game]:

@@ -35,6 +35,21 @@ class Stamp(NamedTuple):
     sequence: int
 
 
+def stamp(message: Message) -> Stamp:
+    """Return when a message was written, by its author."""
+    return Stamp(message.timestamp, message.author, message.sequence)
+
+
+def subject_of(message: Message) -> str | None:
+    """Return the gathering, or another message, that a message creates or is about; None without one."""
+    match message.content:
+        case {"type": "gathering"}:
+            return message.id
+        case {"type": "about", "about": about} if is_message(about):
+            return about
+    return None
+
+
 class Stated(NamedTuple):
     """The most recent value, and when it was stated."""
 
@@ -78,20 +93,19 @@ class Gatherings:
 
     def add(self, message: Message) -> None:
         """Add a message; no effect if it is not about a gathering."""
-        content = message.content
-        if not isinstance(content, dict):
+        content, subject = message.content, subject_of(message)
+        if subject is None or not isinstance(content, dict):
             return
         if content["type"] == "gathering":
             self._hosts[message.id] = message.author
-        elif content["type"] == "about" and is_message(content.get("about")):
-            stated = self._stated[content["about"]]
-            stamp = Stamp(message.timestamp, message.author, message.sequence)
-            for name in PROPERTIES:
-                if name in content:
-                    keep_latest(stated, name, Stated(stamp, content[name]))
-            match content.get(ATTENDEE):
-                case {"link": link, **others} if is_feed(link):
-                    keep_latest(stated, link, Stated(stamp, others.get("remove") is not True))
+            return
+        stated = self._stated[subject]
+        for name in PROPERTIES:
+            if name in content:
+                keep_latest(stated, name, Stated(stamp(message), content[name]))
+        match content.get(ATTENDEE):
+            case {"link": link, **others} if is_feed(link):
+                keep_latest(stated, link, Stated(stamp(message), others.get("remove") is not True))
 
     def gatherings(self) -> list[str]:
         """The gatherings whose creation has arrived, in the order of their ids."""

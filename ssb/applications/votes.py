@@ -13,6 +13,16 @@ from ssb.keys import is_message
 from ssb.message import Message
 
 
+def voted(message: Message) -> str | None:
+    """Return the message that a vote is about; None if it is no vote on a message."""
+    match message.content:
+        case {"type": "vote", "vote": {"link": link, "value": int() | float() as value}} if is_message(
+            link
+        ) and not isinstance(value, bool):
+            return link
+    return None
+
+
 class Votes:
     """State of all votes. Adding a message again changes nothing."""
 
@@ -21,11 +31,10 @@ class Votes:
 
     def add(self, message: Message) -> None:
         """Add a message; no effect if it is no vote on a message."""
-        match message.content:
-            case {"type": "vote", "vote": {"link": link, "value": int() | float() as value}} if is_message(
-                link
-            ) and not isinstance(value, bool):
-                keep_latest(self._votes[link], message.author, Assignment(message.sequence, value))
+        if (link := voted(message)) is not None:
+            assert isinstance(message.content, dict)
+            value = message.content["vote"]["value"]
+            keep_latest(self._votes[link], message.author, Assignment(message.sequence, value))
 
     def likes(self, message: str) -> frozenset[str]:
         """Return the feeds that like a message."""

@@ -211,7 +211,7 @@ def _workload(scenario: Scenario, load: Workload, timeline: Timeline) -> dict[st
         "subscribers": len(scenario.subscribers),
         "expected": expected(scenario, load, timeline),
         "paced": [name for name, plan in scenario.plans.items() if plan.pauses_ms or plan.drain_per_s],
-        "thread": scenario.workload.thread is not None,
+        "application": told.kind if (told := scenario.workload.application) else "",
         "cross_traffic": [
             {
                 "feed": feed_uri(feed.key),

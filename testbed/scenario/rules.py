@@ -13,10 +13,10 @@ from testbed.layerings.nodes.ndn_node import choose_strategies
 from testbed.layerings.nodes.node import SSB_SERVER
 from testbed.layerings.nodes.workload import Feature
 from testbed.layerings.registry import LAYERINGS
+from testbed.scenario.conversation import LONGEST
 from testbed.scenario.mobility import read_trace
 from testbed.scenario.model import Scenario
 from testbed.scenario.overrides import InvalidScenario, Key, Override, override_of
-from testbed.scenario.thread import LONGEST
 from topologies.model import Topology, TopologyError
 from topologies.ranges import expand_ranges
 from topologies.routing import coordinates, routes
@@ -49,7 +49,7 @@ def complete(scenario: Scenario, following: str | int | None, wanted: Sequence[O
     _check_parameters(whole, wanted)
     _check_feeds(whole)
     _check_pictures(whole)
-    _check_thread(whole)
+    _check_application(whole)
     _check_deletion(whole)
     _check_paths(whole)
     _check_events(whole)
@@ -285,20 +285,20 @@ def _check_pictures(scenario: Scenario) -> None:
             raise InvalidScenario(said, ("workload", "pictures"), place)
 
 
-def _check_thread(scenario: Scenario) -> None:
-    """Check that a thread is of generated posts, each once in the log of its author, and not too long."""
+def _check_application(scenario: Scenario) -> None:
+    """Check that an application's messages are generated, each once in the log of its author, and few."""
     workload = scenario.workload
-    if workload.thread is None:
+    if workload.application is None:
         return
     of_workload = {("workload", key): getattr(workload, key) for key in ("feed", "fetch")}
     others = {(key,): getattr(scenario, key) for key in ("fork", "ending", "deletion")}
     for place, value in (of_workload | others).items():
         if value is not None:
-            said = f"workload.thread, {'.'.join(place)}: choose one"
-            raise InvalidScenario(said, ("workload", "thread"), place)
+            said = f"workload.application, {'.'.join(place)}: choose one"
+            raise InvalidScenario(said, ("workload", "application"), place)
     if workload.items > LONGEST:
-        said = f"workload.items: {workload.items}, but a thread has at most {LONGEST:,} posts; lower it"
-        raise InvalidScenario(said, ("workload", "items"), ("workload", "thread"))
+        said = f"workload.items: {workload.items}, but an application has at most {LONGEST:,}; lower it"
+        raise InvalidScenario(said, ("workload", "items"), ("workload", "application"))
 
 
 def _check_ending(scenario: Scenario) -> None:

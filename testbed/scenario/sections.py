@@ -434,16 +434,21 @@ class Pictures(Section):
     """Bytes of each picture."""
 
 
-class Thread(Section):
-    """One thread, in which all posts are: the first post of all is its root. Each later one names, as its
-    `branch`, the newest posts that its author can know: of feeds that the author follows, and read."""
+class Application(Section):
+    """An application, whose messages authors write: each answers what its author can know, of feeds that the
+    author follows, and read. Otherwise all messages are posts that name nothing."""
 
+    kind: Literal["threads", "likes", "gatherings", "chess"] = "threads"
+    """In `threads` all posts are in one thread: the first post of all is its root, and each later one names
+    the newest ones as its `branch`. In `likes` one message in five is a post, and the others like a post or
+    take that back. In `gatherings` people announce gatherings, change them, come and stay away. In `chess`
+    everybody invites the next one, and all see the games."""
     reading_ms: Milliseconds = 500.0
-    """Time from the publication of a post, or the repair of the links on its way, until others have read it.
-    Posts cross links that are up at once, and nodes keep them for links that come up later. So under a slow
-    layering an author may answer a post that has not arrived yet."""
+    """Time from the publication of a message, or the repair of the links on its way, until others have read
+    it. Messages cross links that are up at once, and nodes keep them for links that come up later. So under a
+    slow layering an author may answer a message that has not arrived yet."""
     clock_error_ms: Milliseconds = 0.0
-    """The clocks of authors are wrong by up to this, drawn for each. Posts claim these clocks' times."""
+    """The clocks of authors are wrong by up to this, drawn for each. Messages claim these clocks' times."""
 
 
 class Workload(Section):
@@ -471,8 +476,8 @@ class Workload(Section):
     """Who asks for what instead; all is published at the end of the warm-up."""
     pictures: Pictures | None = None
     """Pictures in messages."""
-    thread: Thread | None = None
-    """A thread of all posts, whose views by readers the report compares."""
+    application: Application | None = None
+    """The application of all messages, whose views by readers the report compares."""
     schedule: Schedule = Schedule()
     """When items are published."""
     idle_feeds: int = Field(default=0, ge=0, le=1_000_000)

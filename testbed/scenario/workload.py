@@ -24,10 +24,10 @@ from ssb.suites.suite import CLASSIC, SUITES, PrivateKey
 from ssb_over_ndn.naming import LOGS
 from testbed.errors import UserError
 from testbed.layerings.nodes.workload import Feed, Workload
+from testbed.scenario.conversation import in_conversation
 from testbed.scenario.follow_graph import grow
 from testbed.scenario.model import Scenario
 from testbed.scenario.sections import Deletion, Ending, Fetch, Fork, Schedule
-from testbed.scenario.thread import in_one_thread
 
 _BULK_TEXT = "." * 800  # an item and its names fit into one frame
 
@@ -44,8 +44,8 @@ def load(scenario: Scenario) -> Workload:
         feeds = _ended(scenario, feeds[0], scenario.ending)
         if len(feeds) > 1:
             successors[feeds[0].key] = feeds[1].key
-    if scenario.workload.thread is not None:
-        feeds = in_one_thread(scenario, feeds, _follows(scenario, feeds)[0], scenario.workload.thread)
+    if (told := scenario.workload.application) is not None:
+        feeds = in_conversation(scenario, feeds, _follows(scenario, feeds)[0], told)
     if scenario.fork is not None and scenario.fork.cure == "feeds":
         second = Identity.from_seed(Random(f"device {scenario.seed}").randbytes(32))
         feeds.append(_branch(scenario, feeds[0], scenario.fork, second))

@@ -15,6 +15,7 @@ from urllib.parse import unquote_to_bytes
 
 import numpy as np
 import pandas as pd
+import view_models
 from ndn.encoding import Name
 from pandas_packets import frames, notices, packets
 from pandas_pit import Pit, follow, mean_and_peak, together
@@ -578,9 +579,10 @@ class Model:
         }
 
     def views(self) -> dict[str, Any]:
-        """Views of the thread: each reader's posts in causal order, sorted anew for every post."""
+        """Views of the application: what each reader sees after each message, made anew for every arrival."""
         load = self.manifest["workload"]
-        if not load.get("thread"):
+        kind = load.get("application")
+        if not kind:
             return dict.fromkeys(VIEWS)
         lines = (self.run / "feed.jsonl").read_text().splitlines()
         by_key = {each["key"]: each["value"] for each in map(json.loads, lines)}
@@ -589,30 +591,32 @@ class Model:
             (feeds[base64.b64decode(value["author"][1 : -len(".ed25519")])], value["sequence"]): key
             for key, value in by_key.items()
         }
-        root = next(value["content"]["root"] for value in by_key.values() if "root" in value["content"])
-        thread = {k: v for k, v in by_key.items() if k == root or v["content"].get("root") == root}
+        concerned = view_models.concerned(kind, by_key)
         readers = sorted(load["expected"])
-        shown: dict[str, dict[str, int]] = {node: {} for node in readers}
-        orders: dict[str, list[str]] = {node: [] for node in readers}
-        of_sets: dict[Any, set[Any]] = {}
+        since: dict[str, dict[str, int]] = {node: {} for node in readers}
+        shown: dict[str, view_models.Shown] = {node: {} for node in readers}
+        now: dict[str, Any] = {node: view_models.now(kind, {}) for node in readers}
+        of_sets: dict[Any, list[Any]] = {}
         came, moved, late, reordered = 0, [], [], 0
         unequal = [(self.start, 0)]
         is_told = self.events["event"].isin(["published", "delivered"])
         for row in self.events[is_told].sort_values("time", kind="stable").to_dict("records"):
             node, key = row["node"], numbers.get((row["feed"], row["seq"]))
-            if node not in shown or key not in thread or key in shown[node]:
+            if node not in shown or key not in concerned or key in since[node]:
                 continue
-            before, orders[node] = orders[node], causal(thread, [*shown[node], key], root)
-            behind = orders[node][orders[node].index(key) + 1 :]
-            old = [since for k in behind if (since := shown[node][k]) < row["time"]]
+            before, shown[node] = shown[node], view_models.shown(kind, concerned, [*since[node], key])
+            changed = view_models.corrected(kind, before, shown[node], key)
+            old = [since[node][k] for k in changed if since[node][k] < row["time"]]
             if row["event"] == "delivered":
                 came += 1
-                reordered += [k for k in orders[node] if k != key] != before
+                reordered += [k for k in shown[node] if k != key] != [*before]
                 moved += [len(old)] if old else []
                 late += [(row["time"] - min(old)) / 1e6] if old else []
-            shown[node][key] = row["time"]
-            of_sets.setdefault(frozenset(shown[node]), set()).add(tuple(orders[node]))
-            differ = sum(orders[a] != orders[b] for a, b in combinations(readers, 2))
+            since[node][key] = row["time"]
+            now[node] = view_models.now(kind, shown[node])
+            seen = of_sets.setdefault(frozenset(since[node]), [])
+            seen += [] if now[node] in seen else [now[node]]
+            differ = sum(now[a] != now[b] for a, b in combinations(readers, 2))
             unequal = [each for each in unequal if each[0] != row["time"]] + [(row["time"], differ)]
         begin, until = self.publishing
         pairs = len(readers) * (len(readers) - 1) // 2
@@ -622,7 +626,7 @@ class Model:
         equal = [after for (_, number), (after, _) in pairwise(unequal) if number]
         return {
             "view_changed_share": per(len(late) * 100, came),
-            "view_reordered_share": per(reordered * 100, came),
+            "view_reordered_share": per(reordered * 100, came) if kind == "threads" else None,
             "view_moved_p50": quantile(moved, 0.5),
             "view_moved_max": max(moved, default=None),
             "view_late_p50": quantile(late, 0.5),
@@ -632,25 +636,6 @@ class Model:
             "view_settled": None if unequal[-1][1] else max([until, *equal[-1:]]) / 1e6 - until / 1e6,
             "view_orders": sum(len(each) > 1 for each in of_sets.values()),
         }
-
-
-def causal(thread: dict[str, Any], keys: list[str], root: str) -> list[str]:
-    """Of the posts whose predecessors are all taken, take the one with the least time, again and again."""
-    taken: list[str] = []
-    left = set(keys)
-    while left:
-        free = []
-        for key in left:
-            value = thread[key]
-            named = value["content"].get("branch") or []
-            own = [k for k in keys if thread[k]["author"] == value["author"]]
-            earlier = {k for k in own if thread[k]["sequence"] < value["sequence"]}
-            needed = (earlier | ({*named} if key != root else set())) & {*keys}
-            if needed <= {*taken}:
-                free.append((key != root, value["timestamp"], value["author"], value["sequence"], key))
-        taken.append(min(free)[-1])
-        left.remove(taken[-1])
-    return taken
 
 
 VIEWS = (

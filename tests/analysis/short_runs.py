@@ -266,7 +266,7 @@ def hard(directory: Path) -> dict[str, Run]:
     today = as_if_measured_today(steady, directory / "today")
     many = {"workload.pictures.every": 2, "workload.pictures.size_bytes": 9000}
     pictures = emulate(directory / "pictures", "photos", layerings=("pull", "lli"), items=60, changes=many)
-    few = {"workload.schedule.idle_limit_ms": 1000.0, "workload.thread.clock_error_ms": 3000.0}
+    few = {"workload.schedule.idle_limit_ms": 1000.0, "workload.application.clock_error_ms": 3000.0}
     talk = emulate(directory / "talk", "chat", layerings=("pull", "lli"), items=40, changes=few)
     return {"rough": rough, "steady": steady, "today": today, "pictures": pictures, "talk": talk}
 

@@ -1,4 +1,4 @@
-"""Views of a thread: what a late post changes, by hand, by a model in pandas, and in a run."""
+"""Views of an application: what a late message changes, by hand, by a model in pandas, and in a run."""
 
 import json
 from types import SimpleNamespace
@@ -41,7 +41,7 @@ def case(tmp_path):
     path = tmp_path / "feed.jsonl"
     path.write_bytes(b"".join(entry_line(post, 0) for post in posts()))
     turn = SimpleNamespace(start_ns=0)
-    load = SimpleNamespace(thread=True, expected={"a": 2, "b": 2, "c": 4})
+    load = SimpleNamespace(application="threads", expected={"a": 2, "b": 2, "c": 4})
     manifest = SimpleNamespace(workload=load, runs={"n": turn})
     return Case(SimpleNamespace(feeds=path, manifest=manifest), "n")
 
@@ -142,8 +142,8 @@ def test_a_reduce_that_depends_on_the_order_of_arrival_is_found(case, monkeypatc
     assert found["view_unequal_end"] == 100.0  # c has nothing
 
 
-def test_a_run_without_a_thread_has_no_views(case):
-    case.manifest.workload.thread = False
+def test_a_run_without_an_application_has_no_views(case):
+    case.manifest.workload.application = ""
     taken = views.views({"n": case}, told((1, "a", "published", posts()[0])))
     assert taken.schema == views.VIEWS
     assert views.totals(taken, views.differences(taken, {}), RUNS.empty_table()) == {}
@@ -181,4 +181,25 @@ def test_the_views_of_a_run(tmp_path):
     for number, run in runs.items():
         model = pandas_model.Model(run.directory, "lli").views()
         assert differences(found[f"lli {number}"], model, list(pandas_model.VIEWS)) == {}
-        assert json.loads((run.directory / "manifest.json").read_text())["workload"]["thread"]
+        manifest = json.loads((run.directory / "manifest.json").read_text())
+        assert manifest["workload"]["application"] == "threads"
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("kind", ["likes", "gatherings", "chess"])
+def test_the_views_of_another_application(tmp_path, kind):
+    """Late messages correct what was shown; in the end all see the same; and the model agrees."""
+    changes = {"workload.application.kind": kind, "workload.schedule.idle_limit_ms": 1500.0}
+    run = emulate(tmp_path / kind, "chat", layerings=("poll", "lli"), items=120, changes=changes)
+    cases = {layering: Case(run, layering) for layering in ("poll", "lli")}
+    rows = measure_cases(cases, tmp_path / "tables", engine="sail").to_pylist()
+    assert {row["delivered_share"] for row in rows} == {100.0}
+    for row in rows:
+        assert row["view_changed_share"] > 0
+        assert row["view_late_max"] >= row["view_late_p50"] > 0
+        assert row["view_unequal_mean"] > row["view_unequal_end"] == 0
+        assert row["view_settled"] is not None
+        assert row["view_reordered_share"] is None
+        assert row["view_orders"] == 0
+        model = pandas_model.Model(run.directory, row["layering"]).views()
+        assert differences(row, model, list(pandas_model.VIEWS)) == {}

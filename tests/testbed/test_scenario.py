@@ -212,17 +212,27 @@ BAD = [
         r"workload\.pictures, ending: choose one",
     ),
     *(
-        (f"{GOOD}[workload]\nitems = 9\n[workload.thread]\n{more}", rf"workload\.thread, {clash}: choose one")
+        (
+            f"{GOOD}[workload]\nitems = 9\n[workload.application]\n{more}",
+            rf"workload\.application, {clash}: choose one",
+        )
         for more, clash in (
             ("[ending]\nafter = 1", "ending"),
             ('[fork]\npublisher = "r1"\nafter = 1', "fork"),
             ("[workload.fetch]", r"workload\.fetch"),
         )
     ),
-    (GOOD + "[workload.thread]\nreading_ms = -1", r"workload\.thread\.reading_ms: .*at least 0 \(got -1\)"),
     (
         GOOD + '[fork]\npublisher = "r1"\nafter = 1\ncure = "merge"',
         r"cannot carry branches that are merged, which the scenario has",
+    ),
+    (
+        GOOD + "[workload.application]\nreading_ms = -1",
+        r"workload\.application\.reading_ms: .*at least 0 \(got -1\)",
+    ),
+    (
+        GOOD + '[workload.application]\nkind = "polls"',
+        r"workload\.application\.kind: .*'likes', 'gatherings' or 'chess'",
     ),
     (GOOD + "[deletion]\nitems = 3\nafter = 2", r"deletion\.items: 3, but the request follows item 2"),
     (GOOD + "[deletion]\nitems = 3\nafter = 235", r"deletion\.after: 235, but there are only 235 items"),

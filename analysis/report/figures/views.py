@@ -1,4 +1,4 @@
-"""The report's plots of views of a thread: which readers see the same, and how old a past is that changes."""
+"""The report's plots of an application's views: which readers see the same, and how old a changed past is."""
 
 from itertools import pairwise
 
@@ -63,7 +63,7 @@ def ages(rows: Rows, manifest: Manifest) -> Figure | None:
     return shares_within(
         "ages",
         "Age of a changed past",
-        "Curves, one for each layering: the share of late posts before which nothing was shown for longer",
+        "Curves, one for each layering: the share of changes whose past was shown for no longer",
         found,
         "time for which the past was shown",
     )

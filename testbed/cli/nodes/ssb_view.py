@@ -5,17 +5,13 @@ link to something; and `view`, what applications make of messages.
 import json
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 
 from ssb.applications.catalogue import APPLICATIONS, Application
 from ssb.applications.causality import CausalOrder
-from ssb.applications.chess import Games
-from ssb.applications.gatherings import Gatherings
 from ssb.applications.tangles import Completion, Tangle, Threads
-from ssb.applications.votes import Votes
 from ssb.daemon.commands import CommandError
 from ssb.keys import InvalidRef, parse_message
 from ssb.message import Message
@@ -34,24 +30,12 @@ from testbed.cli.options import Number
 from testbed.cli.usage import exclude, require
 from testbed.errors import UserError, as_user_error
 
-Rows = list[dict[str, Any]]
 Name = Callable[[str], str]
-Complete = Callable[[Sequence[Tangle]], None]
 
 _LONGEST = 60
 _MOST_NAMED = 3
 _PAUSE_S = 0.25
 _TO_THE_MINUTE = "%Y-%m-%d %H:%M"
-
-
-class _View(NamedTuple):
-    """A view of an application: its rows, and the line of a row for people, given a feed's label.
-
-    Rows are made of the application's state, and of a function that completes tangles.
-    """
-
-    rows: Callable[[Any, Complete], Rows]
-    line: Callable[[dict[str, Any], Name], str]
 
 
 @click.command()
@@ -264,15 +248,17 @@ def view(settings: Settings, what: str, patience: float, as_json: bool) -> None:
     """
     if patience and what != "threads":
         raise click.UsageError("--wait is for threads")
-    shown = _VIEWS[what]
+    application = APPLICATIONS[what]
     names: dict[str, str | None] = {}
     with commands_of(settings) as commands:
-        rows = shown.rows(
-            _state(commands, APPLICATIONS[what], names),
-            lambda tangles: _complete(commands, tangles, patience),
-        )
-    for row in rows:
-        line = shown.line(row, lambda feed: label(feed, names))
+        state = _state(commands, application, names)
+        if isinstance(state, Threads):
+            newest = sorted(
+                state.tangles.values(), key=lambda each: -max(one.timestamp for one in each.order)
+            )
+            _complete(commands, newest, patience)
+    for row in application.rows(state):
+        line = _LINES[what](row, lambda feed: label(feed, names))
         click.echo(json.dumps(row, ensure_ascii=False) if as_json else line)
 
 
@@ -287,31 +273,9 @@ def _state(commands: Any, application: Application, names: dict[str, str | None]
     return state
 
 
-def _threads(threads: Threads, complete: Complete) -> Rows:
-    rows = []
-    tangles = threads.tangles
-    complete(sorted(tangles.values(), key=lambda each: -max(one.timestamp for one in each.order)))
-    for root, tangle in tangles.items():
-        first = tangle.order[0]
-        text = first.content.get("text") if first.id == root and isinstance(first.content, dict) else None
-        text = text if isinstance(text, str) else None
-        last = max(each.timestamp for each in tangle.order)
-        rows.append({"root": root, "posts": len(tangle.order), "last": last, "text": text})
-    return rows
-
-
 def _thread_line(row: dict[str, Any], name: Name) -> str:
     text = row["text"].replace("\n", " ")[:_LONGEST] if row["text"] else "(its first post is not here)"
     return f"{row['posts']:>4} posts, the last {when(row['last'], _TO_THE_MINUTE)}  {row['root']}  {text}"
-
-
-def _likes(votes: Votes, complete: Complete) -> Rows:
-    return [{"message": id_, "likes": count} for id_, count in votes.liked()]
-
-
-def _gatherings(state: Gatherings, complete: Complete) -> Rows:
-    found = [asdict(each) for id_ in state.gatherings() if (each := state.get(id_)) is not None]
-    return [row | {"attendees": sorted(row["attendees"])} for row in found]
 
 
 def _gathering_line(row: dict[str, Any], name: Name) -> str:
@@ -319,10 +283,6 @@ def _gathering_line(row: dict[str, Any], name: Name) -> str:
     place = f", {row['location']}" if row["location"] else ""
     who = f"{len(row['attendees'])} attend"
     return f"{row['title'] or '(no title)'}{start}{place}, host {name(row['host'])}, {who}  {row['id']}"
-
-
-def _chess(state: Games, complete: Complete) -> Rows:
-    return [asdict(game) for game in state.games()]
 
 
 def _chess_line(row: dict[str, Any], name: Name) -> str:
@@ -334,9 +294,10 @@ def _chess_line(row: dict[str, Any], name: Name) -> str:
     return f"{name(row['white'])} - {name(row['black'])}: {moves}, {state}  {' '.join(row['moves'])}"
 
 
-_VIEWS = {
-    "threads": _View(_threads, _thread_line),
-    "likes": _View(_likes, lambda row, name: f"{row['likes']:>5}  {row['message']}"),
-    "gatherings": _View(_gatherings, _gathering_line),
-    "chess": _View(_chess, _chess_line),
+_LINES: dict[str, Callable[[dict[str, Any], Name], str]] = {
+    "threads": _thread_line,
+    "likes": lambda row, name: f"{row['likes']:>5}  {row['message']}",
+    "gatherings": _gathering_line,
+    "chess": _chess_line,
 }
+"""The line of a row for people, given a feed's label."""

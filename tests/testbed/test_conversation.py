@@ -1,5 +1,6 @@
-"""The thread of a workload: each post names what its author can have read, and nothing else."""
+"""A workload's messages of an application: each names what its author can have read, and nothing else."""
 
+import json
 from itertools import pairwise
 from typing import Any
 
@@ -10,14 +11,15 @@ from simulation import scenario
 
 from base.units import MS
 from ssb.applications.tangles import Tangle, branches
+from ssb.keys import named_messages
 from ssb.message import Message
 from testbed.errors import UserError
 from testbed.layerings.nodes.workload import Workload
 from testbed.scenario import workload
 from testbed.scenario.conditions import Planned
+from testbed.scenario.conversation import Flood
 from testbed.scenario.reader import load
 from testbed.scenario.sections import Change
-from testbed.scenario.thread import Flood
 from topologies.model import Link, Medium, Topology
 
 NODES = ("a", "b", "c", "d", "e")
@@ -112,6 +114,47 @@ def test_a_post_names_the_newest_posts_that_its_author_has_read(follows: int) ->
     assert answers > 20
 
 
+@pytest.mark.parametrize(
+    ("kind", "types"),
+    [
+        ("likes", {"post", "vote"}),
+        ("gatherings", {"gathering", "about"}),
+        ("chess", {"post", "chess_invite", "chess_invite_accept", "chess_move"}),
+    ],
+)
+@pytest.mark.parametrize("follows", [2, 7])
+def test_a_message_answers_what_its_author_has_read(kind: str, types: set[str], follows: int) -> None:
+    changes = {"workload.follows": follows, "sessions.online_ms": 8e7, "workload.application.kind": kind}
+    load_ = talk(**changes)
+    every = written(load_)
+    of = {message.id: (time, node, message) for time, node, message in every}
+    answered = 0
+    for time, node, message in every:
+        assert isinstance(message.content, dict)
+        heard = {feed.key for feed in load_.follows[node]}
+        for id_ in named_messages(json.dumps(message.content)):
+            at, where, other = of[id_]
+            if where == node:
+                assert other.sequence < message.sequence
+            else:
+                assert other.author in heard
+                assert at + 300 * MS <= time
+                answered += 1
+    assert {message.content["type"] for _, _, message in every if isinstance(message.content, dict)} == types
+    assert answered > 10
+
+
+def test_players_of_chess_invite_the_next_two_whom_they_follow() -> None:
+    load_ = talk(**{"workload.application.kind": "chess", "workload.follows": 3})
+    keys = [feed.key for feed in load_.feeds]
+    for number, feed in enumerate(load_.feeds):
+        contents = [each.content for each in feed.messages if isinstance(each.content, dict)]
+        invited = [content["inviting"] for content in contents if content["type"] == "chess_invite"]
+        heard = {each.key for each in load_.follows[feed.publisher]}
+        circle = [key for key in keys[number + 1 :] + keys[:number] if key in heard]
+        assert invited == circle[:2]
+
+
 def test_nothing_is_read_that_links_did_not_bring() -> None:
     """An author that is cut off goes on with the own posts, and with those that came before."""
     table = load("chat").model_dump(mode="json", by_alias=True) | {
@@ -137,7 +180,7 @@ def test_nothing_is_read_that_links_did_not_bring() -> None:
 def test_messages_are_whole_feeds_of_the_drafts_sizes() -> None:
     kept = 0
     for changes in ({}, {"workload.item_bytes": None}):
-        plain = workload.load(load("chat", changes={"workload.thread": None, **changes}))
+        plain = workload.load(load("chat", changes={"workload.application": None, **changes}))
         load_ = talk(**changes)
         for feed, draft in zip(load_.feeds, plain.feeds, strict=True):
             assert feed.times == draft.times
@@ -156,7 +199,7 @@ def test_messages_are_whole_feeds_of_the_drafts_sizes() -> None:
 
 
 def test_clocks_are_wrong_by_at_most_what_is_allowed() -> None:
-    right, wrong = (talk(**{"workload.thread.clock_error_ms": error}) for error in (0, 1000))
+    right, wrong = (talk(**{"workload.application.clock_error_ms": error}) for error in (0, 1000))
     errors = {
         b.timestamp - a.timestamp
         for one, other in zip(right.feeds, wrong.feeds, strict=True)
@@ -168,5 +211,5 @@ def test_clocks_are_wrong_by_at_most_what_is_allowed() -> None:
 
 
 def test_a_thread_is_too_long() -> None:
-    with pytest.raises(UserError, match=r"2001, but a thread has at most 2,000 posts; lower it"):
+    with pytest.raises(UserError, match=r"2001, but an application has at most 2,000; lower it"):
         load("chat", items=2001)
