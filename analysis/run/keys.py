@@ -154,6 +154,7 @@ PARAMETERS = {
     "validate_data": Words("validation of Data by providers"),
     "interval_ms": Words("time between two calls", "ms"),
     "at": Words("node in the middle"),
+    "pubs": Words("further pubs"),
     "meets": Words("whom peers meet in the room"),
     "announce_ms": Words("time between announcements", "ms"),
     "providers": Words("providers"),

@@ -9,7 +9,7 @@ pub is not.
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping, Sequence
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, ip_address
 from typing import Any, Final, NamedTuple
 
@@ -21,6 +21,8 @@ PUB: Final = "pub"
 """The type of messages."""
 MOST_OF_AN_AUTHOR: Final = 100
 """Most pubs of one author that count: the last ones in its log."""
+MOST_CALLED: Final = 50
+"""Most pubs from logs that a peer calls: those that most logs name."""
 
 _HOST = re.compile(r"[0-9A-Za-z._:-]{1,253}")
 _THIS_HOST = IPv4Network("0.0.0.0/8")  # RFC 1122, section 3.2.1.3
@@ -82,6 +84,12 @@ class Pubs:
             Listed(*min(count.items(), key=lambda item: (-item[1], str(item[0])))) for count in votes.values()
         ]
         return sorted(chosen, key=lambda pub: (-pub.authors, str(pub.address)))
+
+
+def to_call(listed: Sequence[Listed], *, with_loopback: bool = False) -> list[PeerAddress]:
+    """Return the addresses that a peer calls of the listed pubs; only on request those of its own machine."""
+    addresses = [pub.address for pub in listed[:MOST_CALLED]]
+    return [address for address in addresses if with_loopback or not is_loopback(address.host)]
 
 
 def address_of(content: Mapping[str, Any]) -> PeerAddress | None:

@@ -1,14 +1,14 @@
-"""Use of an invite: a short conversation with the peer that issued it, as its guest."""
+"""Use of an invite over a socket."""
 
 import os
 import socket
 
-from ssb.keys import Identity, parse_feed
+from ssb.peer.access import InvalidInvite
+from ssb.peer.invites import Guest
 from ssb.transport.address import Invite
-from ssb.transport.calls import Answered, Calls, Finished
-from ssb.transport.handshake import MAIN_NETWORK, ClientHandshake
+from ssb.transport.handshake import MAIN_NETWORK
 from ssb.transport.muxrpc import ProtocolError
-from ssb.transport.secure_stream import ChannelError, SecureStream
+from ssb.transport.secure_stream import ChannelError
 
 _PATIENCE_S = 10.0
 
@@ -19,25 +19,19 @@ class GuestError(ValueError):
 
 def use_invite(invite: Invite, feed: str, network: bytes = MAIN_NETWORK) -> None:
     """Request the issuer of an invite to follow a feed; raise GuestError."""
-    host, port, pub = invite.address
-    guest = Identity.from_seed(invite.seed)
-    channel = SecureStream(ClientHandshake(guest, parse_feed(pub), network, os.urandom(32)))
-    calls = Calls()
-    calls.call(("invite", "use"), [{"feed": feed}], "async")
+    host, port, _ = invite.address
+    guest = Guest(invite, feed, os.urandom(32), network)
     try:
         with socket.create_connection((host, port), timeout=_PATIENCE_S) as stream:
             while True:
-                if channel.remote is not None:
-                    channel.send(calls.take_output())
-                stream.sendall(channel.take_output())
+                stream.sendall(guest.take_output())
                 data = stream.recv(1 << 16)
                 if not data:
                     raise GuestError(f"{host}:{port} has closed the connection: the invite may be used up")
-                for event in calls.receive(channel.receive(data)):
-                    if isinstance(event, Finished):
-                        raise GuestError(f"{host}:{port} says: {event.error}")
-                    if isinstance(event, Answered):
-                        return
+                if guest.receive(data):
+                    return
+    except InvalidInvite as error:
+        raise GuestError(f"{host}:{port} says: {error}") from None
     except (ChannelError, ProtocolError) as error:
         raise GuestError(f"{host}:{port}: {error}") from None
     except OSError as error:

@@ -8,22 +8,23 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from random import Random
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any
 
 from base.endpoint import StreamEvent
 from base.timers import earliest
 from ssb.applications.fusion import ENTRUST, FUSION
-from ssb.applications.pubs import PUB, is_loopback
-from ssb.canonical import Value, parse
+from ssb.applications.pubs import PUB, to_call
+from ssb.canonical import Value
 from ssb.daemon.account import Account
 from ssb.daemon.device_calls import DeviceCalls
 from ssb.daemon.recovery import Recovery
 from ssb.ending import END
 from ssb.graph import CONTACT
 from ssb.groups.envelope import Key
-from ssb.keys import Identity, InvalidRef, parse_feed
+from ssb.keys import Identity
 from ssb.message import Message
 from ssb.peer.access import InvalidInvite
+from ssb.peer.invites import Invites
 from ssb.peer.options import PeerOptions
 from ssb.peer.peer import Peer
 from ssb.peer.program import PeerEvent, PeerWrapper
@@ -35,9 +36,6 @@ from ssb.rooms.visits import DENIED, Visits
 from ssb.store.feeds import StoreError
 from ssb.transport.address import Invite, PeerAddress
 
-MOST_PUBS: Final = 50
-"""Pubs from logs that are called: those that most logs name."""
-
 
 class _AccountAccess:
     """See AccessPolicy: blocked peers are refused, invites are the account's.
@@ -47,7 +45,7 @@ class _AccountAccess:
 
     def __init__(self, account: Account) -> None:
         self._account = account
-        self._invites = account.invites()
+        self._invites = Invites(account.invites())
         self._friends = {address.peer for address in account.known_peers()}
         self._followed: list[Message] = []
         self.now_ms = 0.0
@@ -56,7 +54,7 @@ class _AccountAccess:
         return not self._account.graph.is_blocked(peer)
 
     def knows(self, peer: str) -> bool:
-        named = peer in self._friends or peer in self._invites
+        named = peer in self._friends or self.is_guest(peer)
         return named or peer in self._account.graph.replicated() or peer in self._account.comembers()
 
     def is_member(self, peer: str) -> bool:
@@ -76,11 +74,11 @@ class _AccountAccess:
         self._friends.add(peer)
 
     def is_guest(self, peer: str) -> bool:
-        return peer in self._invites
+        return peer in self._invites.uses
 
     def admit_guest(self, peer: str, uses: int) -> None:
-        self._invites[peer] = uses
-        self._account.set_invites(self._invites)
+        self._invites.uses[peer] = uses
+        self._account.set_invites(self._invites.uses)
 
     def take_followed(self) -> list[Message]:
         """Return the messages that followed guests since the last call."""
@@ -88,35 +86,22 @@ class _AccountAccess:
         return followed
 
     def use_invite(self, peer: str, arguments: Sequence[Value]) -> Value:
-        options = arguments[0] if arguments else None
-        feed = options.get("feed") if isinstance(options, dict) else None
-        if not isinstance(feed, str):
-            raise InvalidInvite("invite.use needs the feed of the guest")
-        try:
-            parse_feed(feed)
-        except InvalidRef as error:
-            raise InvalidInvite(str(error)) from None
-        if self._invites.get(peer, 0) < 1:
-            raise InvalidInvite("the invite is used up, or unknown")
-        graph = self._account.graph
-        if graph.is_blocked(feed):
-            raise InvalidInvite("this peer's user blocks the feed")
-        if graph.is_following(graph.origin, feed):
-            raise InvalidInvite("already following")
-        if graph.origin in self._account.feeds.ends():
+        answer = self._invites.use(peer, arguments, self._account.graph, self._follow, self.now_ms)
+        self._account.set_invites(self._invites.uses)
+        return answer
+
+    def _follow(self, content: dict[str, Any]) -> Message:
+        """Publish that a guest is followed; raise InvalidInvite if nothing can be written now."""
+        account = self._account
+        if account.graph.origin in account.feeds.ends():
             raise InvalidInvite("the feed of this peer's user has ended")
-        if self._account.own.doubt:
+        if account.own.doubt:
             raise InvalidInvite("this peer is finding out how far its own feed is; try again later")
-        if self._account.own_key.why():
+        if account.own_key.why():
             raise InvalidInvite("this peer cannot write now; its user has to see to that")
-        content = {"type": CONTACT, "contact": feed, "following": True, "pub": True}
-        message = self._account.publish(content, self.now_ms)
+        message = account.publish(content, self.now_ms)
         self._followed.append(message)
-        self._invites[peer] -= 1
-        if not self._invites[peer]:
-            del self._invites[peer]
-        self._account.set_invites(self._invites)
-        return {"key": message.id, "value": parse(message.text), "timestamp": self.now_ms}
+        return message
 
 
 class LocalPeer(PeerWrapper):
@@ -371,9 +356,8 @@ class LocalPeer(PeerWrapper):
         if not self._has_news_of_pubs:
             return
         self._has_news_of_pubs = False
-        for (host, port, pub), _ in self._account.pubs()[:MOST_PUBS]:
-            is_called = self._calls_loopback or not is_loopback(host)
-            if is_called and not self._access.is_named(pub):
+        for host, port, pub in to_call(self._account.pubs(), with_loopback=self._calls_loopback):
+            if not self._access.is_named(pub):
                 self.peer.add(pub, (host, port), now, is_hearsay=True)
 
     def _now_ms(self, now: int) -> float:

@@ -9,6 +9,9 @@ from typing import Final, Protocol
 
 from ssb.canonical import Value
 
+USE_INVITE: Final = ("invite", "use")
+"""The call of a guest."""
+
 
 class InvalidInvite(ValueError):
     """An invite is used up or used wrongly; the message has the reason."""
@@ -38,23 +41,28 @@ class AccessPolicy(Protocol):
         ...
 
 
-class _OpenAccess:
+class OpenAccess:
     """Admits and knows every peer, and has no invites."""
 
     def admits(self, peer: str) -> bool:
+        """See AccessPolicy."""
         return True
 
     def knows(self, peer: str) -> bool:
+        """See AccessPolicy."""
         return True
 
     def meets(self, peer: str) -> bool:
+        """See AccessPolicy."""
         return True
 
     def is_guest(self, peer: str) -> bool:
+        """See AccessPolicy."""
         return False
 
     def use_invite(self, peer: str, arguments: Sequence[Value]) -> Value:
+        """See AccessPolicy."""
         raise InvalidInvite("this peer gives no invites")
 
 
-OPEN_ACCESS: Final[AccessPolicy] = _OpenAccess()
+OPEN_ACCESS: Final[AccessPolicy] = OpenAccess()

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from ssb.canonical import Value
 from ssb.message import ForkedFeed, InvalidMessage
-from ssb.peer.access import OPEN_ACCESS, AccessPolicy, InvalidInvite
+from ssb.peer.access import OPEN_ACCESS, USE_INVITE, AccessPolicy, InvalidInvite
 from ssb.peer.connection import Connection
 from ssb.replication import blobs, history, loose
 from ssb.replication.blobs import BlobFetch, Blobs, BlobSource
@@ -17,8 +17,6 @@ from ssb.rooms.line import Line, LineService
 from ssb.store.blobs import RefusedBlob
 from ssb.store.feeds import FeedStore, StoreError
 from ssb.transport.calls import Answered, Called, CallEvent, Finished, not_allowed
-
-USE_INVITE: Final = ("invite", "use")
 
 _ALWAYS = {("gossip", "ping"), ("whoami",)}
 _MOST_STREAMS = 2  # of single messages: one that each side has opened

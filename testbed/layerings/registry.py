@@ -33,6 +33,7 @@ _OWN = {
     **dict.fromkeys(_RUNGS, "peers.ladder:RUNGS"),
     "holes": "peers.holes:HOLES",
     "ssb": "peers.branches:SSB",
+    "invite": "peers.invite:INVITE",
     "room": "peers.room:ROOM",
     "lan": "peers.lan:LAN",
     "broker": "kinds.broker:BROKER",

@@ -61,7 +61,7 @@ def complete(scenario: Scenario, following: str | int | None, wanted: Sequence[O
     _check_hub(whole)
     _check_tiny_isp(whole)
     _check_lli(whole)
-    for layering in {"broker", "room"}.intersection(whole.layerings):
+    for layering in {"broker", "room", "invite"}.intersection(whole.layerings):
         _check_middle(whole, layering)
     for node, forwarder in whole.other_forwarders.items():
         if whole.roles[node] != "forwarder":
@@ -178,15 +178,22 @@ def _check_tiny_isp(scenario: Scenario) -> None:
 
 
 def _check_middle(scenario: Scenario, layering: str) -> None:
-    """Check that the broker or the room has a node."""
+    """Check that the broker, the room or the pub has a node, and that further pubs are no ends."""
     from testbed.layerings.nodes.node import middle_of
 
-    at = scenario.layering_parameters(layering).model_dump()["at"]
+    parameters = scenario.layering_parameters(layering).model_dump()
+    ends = {*scenario.sources, *scenario.subscribers}
+    where = ("publishers",), ("subscribers",)
     try:
-        middle_of(layering, scenario.network, {*scenario.sources, *scenario.subscribers}, at)
+        middle_of(layering, scenario.network, ends, parameters["at"])
     except UserError as error:
-        where = ("parameters", layering, "at"), ("publishers",), ("subscribers",)
-        raise InvalidScenario(str(error), *where) from None
+        raise InvalidScenario(str(error), ("parameters", layering, "at"), *where) from None
+    place = ("parameters", layering, "pubs")
+    pubs = parameters.get("pubs", [])
+    _check_nodes(f"{layering}: pub", pubs, scenario.network.nodes, place)
+    for pub in ends.intersection(pubs):
+        said = f"{layering}: pubs: {pub!r} publishes or follows, and a pub does neither"
+        raise InvalidScenario(said, place, *where)
 
 
 def _check_lli(scenario: Scenario) -> None:

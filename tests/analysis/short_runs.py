@@ -40,6 +40,7 @@ LONGER = {
     "mobile": 120,
     "ndn-over-ssb": 120,
     "offline-author": 40,
+    "outage": 60,
     "photos": 24,
     "slow-consumer": 60,
     "social-fetch": 48,

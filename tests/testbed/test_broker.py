@@ -80,8 +80,8 @@ def test_what_comes_under_a_feeds_topic_and_is_no_message_of_it_is_dropped() -> 
     assert node._store.tips()[feed] == before
 
 
-@pytest.mark.parametrize("layering", ["broker", "room"])
-def test_a_broker_or_room_has_a_node_of_its_own(layering: str) -> None:
+@pytest.mark.parametrize("layering", ["broker", "room", "invite"])
+def test_a_broker_room_or_pub_has_a_node_of_its_own(layering: str) -> None:
     network = load("fanout").network
     assert middle_of(layering, network, {"pub"}, None) == "r1"
     assert middle_of(layering, network, {"r1"}, None) != "r1"

@@ -8,7 +8,7 @@ import pcapng_oracle
 import pytest
 from simulation import Result, item_in, simulate
 
-from base.units import SECOND
+from base.units import MS, SECOND
 from captures.formats.pcapng import Direction
 from testbed.layerings.kinds.ndn import NDN_LAYERINGS as LAYERINGS
 from testbed.library import scenarios
@@ -49,8 +49,9 @@ FEW = {
     "lora-village": ("tiny", "tiny-pub"),
     "mobile": ("poll", "sync", "sync-log", "lli", "link", "ssb-aware", "social-routing", "ssb"),
     "ndn-over-ssb": ("ndn", "lli", "ndn-over-ssb"),
-    "newcomers": ("hub", "room", "lan", "tiny-isp"),
+    "newcomers": ("hub", "invite", "room", "lan", "tiny-isp"),
     "offline-author": RUNGS,
+    "outage": ("hub", "invite", "room", "lan", "tiny-isp"),
     "photos": ("ssb", "pull", "lli"),
     "quiet": ("lli", "sync-log", "sync", "notify", "persistent", "long-lived", "poll", "ssb"),
     "saturation": ("persistent", "lli", "ssb"),
@@ -120,6 +121,7 @@ def test_there_are_the_scenarios_of_the_papers() -> None:
         "ndn-over-ssb",
         "newcomers",
         "offline-author",
+        "outage",
         "photos",
         "quiet",
         "saturation",
@@ -418,6 +420,38 @@ def test_newcomers_need_a_switch_of_their_own_or_a_provider_and_an_author_who_is
     middle = by_contract.nodes["middle"].counters()
     assert middle["contracts"] == 8, "n3 and n4 have contracts, but nobody who accepts them"
     assert middle["subscriptions_seen"] == 7, "their requests are seen, too"
+
+
+def test_an_invite_of_one_pub_leads_newcomers_to_the_other() -> None:
+    wanted, by_invite = ran("newcomers", "invite")
+    assert delivered(by_invite) == dict.fromkeys(wanted.subscribers, wanted.workload.items)
+    for name in wanted.subscribers:
+        assert by_invite.nodes[name].counters()["pubs_named"] == 2
+        assert by_invite.nodes[name].held()["connections"].entries == 2, "with both pubs"
+
+
+@pytest.mark.parametrize(
+    ("layering", "whole"),
+    [
+        ("hub", ()),
+        ("invite", ("p1", "p2", "p3", "n1", "n2")),
+        ("room", ()),
+        ("lan", ("p1", "n1", "n3")),
+        ("tiny-isp", ()),
+    ],
+)
+def test_who_goes_on_when_the_middle_has_gone_for_good(layering: str, whole: tuple[str, ...]) -> None:
+    wanted, result = ran("outage", layering)
+    items = wanted.workload.items
+    assert {name for name, count in delivered(result).items() if count == items} == {*whole}
+    gone = next(change for change in wanted.events if change.stop == "middle").at_ms
+    assert gone is not None
+    early = sum(
+        event["event"] == "published" and event["time"] < gone * MS for event in result.events["author"]
+    )
+    for name in {"p1", "p2", "p3", "n1", "n2"} - {*whole} if layering != "lan" else ():
+        assert early - 4 <= len(result.delivered(name)) <= early, "what was written before, but for the last"
+    assert bool(result.delivered("n3")) == (layering == "lan"), "who comes later finds nobody elsewhere"
 
 
 def test_a_newcomer_sends_nothing_before_it_comes(tmp_path: Path) -> None:

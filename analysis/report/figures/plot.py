@@ -69,6 +69,7 @@ _OWN_PLACES = (
     "room",
     "holes",
     "lan",
+    "invite",
 )
 """Layerings with a fixed index, and so one colour and dash on every page.
 

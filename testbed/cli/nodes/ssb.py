@@ -472,11 +472,12 @@ def create(settings: Settings, uses: int) -> None:
 def accept(settings: Settings, code: str) -> None:
     """Use an invite: its peer follows this feed, and this feed follows it."""
     from ssb.daemon.guest import GuestError, use_invite
+    from ssb.peer.invites import entry
     from ssb.transport.address import InvalidAddress, parse_invite
 
     with as_user_error(InvalidAddress):
         given = parse_invite(code)
-    host, port, pub = given.address
+    pub = given.address.peer
     with commands_of(settings, begins=True) as commands:
         state = commands.answer(["status"], [])
         if state["doubt"]:
@@ -485,7 +486,7 @@ def accept(settings: Settings, code: str) -> None:
             raise UserError(f"you block {pub}, which gave the invite: `follow --block --undo` ends that")
         with as_user_error(GuestError):
             use_invite(given, state["id"])
-        commands.answer(["publish"], [{"type": CONTACT, "contact": pub, "following": True}])
-        commands.answer(["publish"], [{"type": "pub", "address": {"host": host, "port": port, "key": pub}}])
+        for content in entry(given.address):
+            commands.answer(["publish"], [content])
         commands.answer(["connect"], [str(given.address)])
     click.echo(f"followed by {pub}, and following it")

@@ -314,8 +314,8 @@ def middle_of(layering: str, network: Topology, ends: Collection[str], at: str |
     places = [node for node in network.nodes if node not in ends]
     if not places:
         raise UserError(
-            f"{layering}: every node publishes or follows; a {layering} needs one that does neither"
+            f"{layering}: every node publishes or follows; {layering} needs one that does neither"
         )
     if at in ends:
-        raise UserError(f"{layering}: at: {at!r} publishes or follows, and a {layering} does neither")
+        raise UserError(f"{layering}: at: {at!r} publishes or follows, and its place has to do neither")
     return at or max(places, key=lambda node: links[node])

@@ -34,6 +34,7 @@ TITLES = {
         "hub": "SSB: a hub that remembers its clients",
         "holes": "SSB: EBT of logs whose contents stand beside them, and may be deleted",
         "ssb": "SSB: peers with EBT over TCP",
+        "invite": "SSB: a pub by invite, and the pubs that logs name",
         "room": "SSB: tunnels through a room, where friends meet",
         "lan": "SSB: peers that announce themselves to their neighbours",
         "ndn-over-ssb": "NDN over SSB: Interests and Data in logs",

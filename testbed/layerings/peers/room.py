@@ -32,6 +32,8 @@ class RoomParameters(SsbParameters):
 class RoomNode(SsbNode):
     """A node whose peer is the room, or visits it.
 
+    Other nodes that neither publish nor follow have no peer.
+
     Args:
         context: see Context.
     """
@@ -45,6 +47,8 @@ class RoomNode(SsbNode):
         super().__init__(context, None if context.name == self._at else self._at)
         if context.name == self._at:
             self._role.calls_at = None
+        elif context.name not in ends:
+            self.programs = []
 
     def next_deadline(self) -> int | None:
         """Return when wake() is due, ns."""

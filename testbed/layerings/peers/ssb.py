@@ -83,7 +83,7 @@ class SsbNode(RoleNode, PassiveEndpoint):
         # People meet few others at a time, and a bound must not decide an experiment.
         most = 2 * len(network.nodes)
         options = PeerOptions(
-            encrypts=parameters["encrypt"],
+            encrypts=parameters.get("encrypt", True),
             connections=most,
             handshakes=most,
             announce=parameters.get("announce_ms", 0) * MS,
@@ -252,6 +252,9 @@ class SsbNode(RoleNode, PassiveEndpoint):
             self._events.append(Event(now, "joined", end.successor))
         self._peer.want(end.successor, now)
 
+    def _learn(self, message: Message, now: int) -> None:
+        """Act on the content of a message that has come, of any feed."""
+
     def _part(self, remote: str, now: int) -> None:
         """Handle the end of a connection; the peer reconnects by itself where it stays connected."""
 
@@ -259,6 +262,8 @@ class SsbNode(RoleNode, PassiveEndpoint):
         """Report deliveries of followed feeds, and pictures that have arrived."""
         for event in self._peer.take_events():
             message, role = event.message, self._role
+            if message is not None:
+                self._learn(message, event.time)
             if message is not None and role.joins_at is None and message.author in role.follows:
                 self._note(event.time, "delivered", message)
                 self._move(message, event.time)
