@@ -108,7 +108,8 @@ class Grants:
     with the digest of all grants prolongs them, if the reply has the same digest. A duplicate of the newest
     LLI grants nothing during its lifetime while its range is open.
 
-    A node notices an expiry when it is not busy any more, `turns` ns late, by node.
+    A node notices an expiry when it is not busy any more, `turns` ns late, by node. Until then, an LLI
+    prolongs a range that has expired.
 
     A node that receives several frames in one turn sends after the last of them, and so sends for grants that
     a later frame of the turn has ended or replaced: an item counts against these first. If it refuses an LLI
@@ -151,7 +152,8 @@ class Grants:
         if frame.kind not in ("lli", "interest", "cancel") or not frame.seq:
             return
         self._keep(key)
-        grants = [grant for grant in self._grants.get(key, ()) if grant.expiry > now]
+        noticed = now - self._turns.get(node, 0)
+        grants = [grant for grant in self._grants.get(key, ()) if grant.expiry > noticed]
         classic = frame.kind == "interest" or node in self._legacy
         if classic:
             grants.append(self._grant(frame, frame.seq, frame.seq, now, classic=True))
