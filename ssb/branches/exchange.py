@@ -6,23 +6,26 @@ Peers call `branches` as they call EBT, and send messages and notes. A note name
 
 The sender replicates the feed. It has these messages, and so all before them on their branches. The first
 note of a feed has the tips of all branches, and some messages before each (`FeedTree.locator`), by which the
-other peer finds the messages that both have. Later notes have new tips only. null in place of ids: the
-sender does not replicate the feed. `"ask": true` in a note asks for all messages that its sender lacks. A
-peer asks one peer at a time for a feed: one that has named a message that is not here. If nothing comes for
-a while, it asks another one.
+other peer finds most of the messages that both have. Later notes have new tips only. null in place of ids:
+the sender does not replicate the feed. `"ask": true` in a note asks for all messages that its sender lacks.
+A peer asks one peer at a time for a feed: one that has named a message that is not here. If nothing comes
+for a while, it asks another one.
 
 A message that is written here is sent at once. One that came from a peer is told to the others by a note
 after a random time, unless they tell it before, as in `ssb.replication.ebt`. So most peers get a message
 once.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from random import Random
 from types import MappingProxyType
 from typing import Final
 
 from base.timers import Timers
+from base.token_bucket import TokenBucket
+from base.units import SECOND
 from ssb.branches.feeds import BranchedFeeds
 from ssb.canonical import Value, parse, stringify
 from ssb.keys import is_message
@@ -37,6 +40,7 @@ MOST_IDS: Final = 1_000
 """Most ids of a feed in a note."""
 
 _FEEDS = 50  # in one note at most
+_IDS_A_NOTE = 64  # many more than an honest note of a feed has count as several notes
 
 
 @dataclass(slots=True)
@@ -47,21 +51,28 @@ class Session:
         number: its number.
         remote: the other peer's reference.
         known: feed that both replicate -> ids of messages here that the remote surely has.
-        offers: feed that the remote replicates -> ids that it has named, and that are not here.
+        offers: feed that the remote replicates -> ids that it has named, and that are not here; no ids of
+            feeds that are not replicated here.
         told: feeds of which the remote has heard all that is here, though it has sent no note yet.
-        bodies: to be sent before any message.
+        allowance: of notes.
+        left: feeds that are not replicated here any more, to be told first.
+        greetings: feeds whose first note is to be sent.
+        asks: feeds to ask for.
         ready: ids of messages to send, in order, each with its feed.
         reports: feeds with news to tell the remote at `report_due`, ns.
         aside: feeds with a refused message: their further messages are dropped.
-        unwanted: received messages of feeds that are not replicated here.
+        unwanted: received messages that are not wanted here.
     """
 
     number: int
     remote: str
+    allowance: TokenBucket
     known: dict[str, set[str]] = field(default_factory=dict)
     offers: dict[str, dict[str, None]] = field(default_factory=dict)
     told: set[str] = field(default_factory=set)
-    bodies: list[bytes] = field(default_factory=list)
+    left: dict[str, None] = field(default_factory=dict)
+    greetings: dict[str, None] = field(default_factory=dict)
+    asks: dict[str, None] = field(default_factory=dict)
     ready: dict[str, str] = field(default_factory=dict)
     reports: dict[str, None] = field(default_factory=dict)
     report_due: int | None = None
@@ -133,9 +144,11 @@ class BranchExchange(Replicator):
                 known = session.known.pop(feed, None)
                 if known is not None:  # should it be wanted again, the remote is known to replicate it
                     session.offers[feed] = dict.fromkeys(self._branched.tree(feed).tips.keys() & known)
-                session.reports.pop(feed, None)
+                for queue in (session.greetings, session.reports, session.asks):
+                    queue.pop(feed, None)
                 session.aside.discard(feed)
-                self._say(session, {feed: None})
+                session.left[feed] = None
+                self._changed[session.number] = None
 
     def append(
         self, messages: Sequence[Message], now: int, received: float, by: int | None = None
@@ -176,7 +189,8 @@ class BranchExchange(Replicator):
 
     def open(self, number: int, remote: str, *, is_caller: bool, now: int) -> None:
         """See Replication."""
-        self.sessions[number] = session = Session(number, remote)
+        allowance = TokenBucket(SECOND // self._limits.notes_per_s, self._limits.notes_burst, now)
+        self.sessions[number] = session = Session(number, remote, allowance)
         self._greet(session, [*self._wanted])
 
     def close(self, number: int, now: int) -> None:
@@ -188,26 +202,24 @@ class BranchExchange(Replicator):
     def output_due(self, number: int) -> int | None:
         """See Replication."""
         session = self.sessions[number]
-        return 0 if session.bodies or session.ready else session.report_due
+        is_due = session.left or session.greetings or session.asks or session.ready
+        return 0 if is_due else session.report_due
 
     def take_output(self, number: int, room: int, now: int) -> list[bytes]:
         """See Replication."""
         session = self.sessions[number]
-        if session.report_due is not None and session.report_due <= now:
-            reports, session.reports, session.report_due = session.reports, {}, None
-            for feed in reports:
-                known = session.known.get(feed, set())
-                self._say(
-                    session, {feed: [id_ for id_ in self._branched.tree(feed).tips if id_ not in known]}
-                )
-        bodies, session.bodies = session.bodies, []
-        room -= sum(map(len, bodies))
+        bodies: list[bytes] = []
+        for body in self._notes(session, now):
+            bodies.append(body)
+            room -= len(body)
+            if room <= 0:
+                return bodies
         while room > 0 and session.ready:
             id_ = next(iter(session.ready))
             feed = session.ready.pop(id_)
-            message = self._branched.tree(feed).get(id_)
-            if message is not None and id_ not in session.known.get(feed, ()):
-                session.known.setdefault(feed, set()).add(id_)
+            message, known_there = self._branched.tree(feed).get(id_), session.known.get(feed)
+            if message is not None and known_there is not None and id_ not in known_there:
+                known_there.add(id_)
                 bodies.append(stringify(parse(message.text), indent=0).encode())
                 room -= len(bodies[-1])
         return bodies
@@ -226,19 +238,29 @@ class BranchExchange(Replicator):
 
     # Notes
 
-    def _say(self, session: Session, clock: Mapping[str, Value], *, asks: bool = False) -> None:
-        body: dict[str, Value] = {"clock": dict(clock)}
-        if asks:
-            body["ask"] = True
-        session.bodies.append(stringify(body, indent=0).encode())
-        self._changed[session.number] = None
+    def _notes(self, session: Session, now: int) -> Iterator[bytes]:
+        """Yield the notes that are due, with what is here now."""
+        while left := _taken(session.left):
+            yield _note(dict.fromkeys(left))
+        while greetings := _taken(session.greetings):
+            yield _note({feed: [*self._branched.tree(feed).locator()[:MOST_IDS]] for feed in greetings})
+        if session.report_due is not None and session.report_due <= now:
+            while reports := _taken(session.reports):
+                yield _note({feed: self._news(session, feed) for feed in reports})
+            session.report_due = None
+        while asks := _taken(session.asks):
+            yield _note({feed: [*self._branched.tree(feed).tips][:MOST_IDS] for feed in asks}, asks=True)
+
+    def _news(self, session: Session, feed: str) -> Sequence[Value]:
+        """Return the tips of a feed that the remote does not have."""
+        known = session.known.get(feed, set())
+        return [id_ for id_ in self._branched.tree(feed).tips if id_ not in known][:MOST_IDS]
 
     def _greet(self, session: Session, feeds: Sequence[str]) -> None:
         """Send the first note of feeds."""
-        for start in range(0, len(feeds), _FEEDS):
-            part = feeds[start : start + _FEEDS]
-            session.told |= {*part}
-            self._say(session, {feed: [*self._branched.tree(feed).locator()[:MOST_IDS]] for feed in part})
+        session.told |= {*feeds}
+        session.greetings |= dict.fromkeys(feeds)
+        self._changed[session.number] = None
 
     def _report(self, session: Session, feed: str, now: int) -> None:
         """Tell the remote of new messages after a random time."""
@@ -258,6 +280,9 @@ class BranchExchange(Replicator):
         clock = value.get("clock")
         if not isinstance(clock, dict):
             raise ProtocolError("a body that is neither a message nor a note")
+        ids_named = sum(len(ids) for ids in clock.values() if isinstance(ids, list))
+        if session.allowance.charge(now, len(clock) + ids_named // _IDS_A_NOTE):
+            raise ProtocolError("too many notes")
         for feed, ids in clock.items():
             if ids is None:
                 session.known.pop(feed, None)
@@ -278,7 +303,7 @@ class BranchExchange(Replicator):
     def _hear(self, session: Session, feed: str, ids: Iterable[str], now: int) -> None:
         """Take in what a remote has of a feed."""
         if feed not in self._wanted:
-            session.offers[feed] = dict.fromkeys(ids)
+            session.offers[feed] = {}
             return
         tree = self._branched.tree(feed)
         self._know(session, feed, ids)
@@ -306,8 +331,8 @@ class BranchExchange(Replicator):
             if session.offers.get(feed) and feed not in session.aside:
                 self._asked[feed] = session.number
                 self._patience.set(feed, now + self._limits.patience)
-                tips: list[Value] = [*self._branched.tree(feed).tips]
-                self._say(session, {feed: tips[:MOST_IDS]}, asks=True)
+                session.asks[feed] = None
+                self._changed[session.number] = None
                 return
 
     def _give_up(self, feed: str, now: int) -> None:
@@ -323,10 +348,27 @@ class BranchExchange(Replicator):
         session = self.sessions[number]
         if feed in self._wanted:
             return feed not in session.aside
+        self._count_unwanted(session)
+        return False
+
+    def _count_unwanted(self, session: Session) -> None:
         session.unwanted += 1
         if session.unwanted > self._limits.unwanted:
             raise ProtocolError(f"more than {self._limits.unwanted} messages that are not wanted here")
-        return False
+
+    def _connected(self, session: Session, messages: Sequence[Message]) -> list[Message]:
+        """Return the messages that follow one that is here, or among them.
+
+        Others were under way when their feed was left and wanted again.
+        """
+        found: dict[str, Message] = {}
+        for each in messages:
+            tree = self._branched.tree(each.author)
+            if each.previous is None or each.previous in found or each.previous in tree:
+                found[each.id] = each
+            else:
+                self._count_unwanted(session)
+        return [*found.values()]
 
     def _refuse(self, number: int, feed: str, error: InvalidMessage | ForkedFeed, now: int) -> None:
         """See Replicator."""
@@ -339,13 +381,29 @@ class BranchExchange(Replicator):
     def _store(self, number: int, messages: Sequence[Message], now: int, received: float) -> None:
         """See Replicator."""
         session = self.sessions[number]
+        messages = self._connected(session, messages)
+        sizes = {each.author: len(self._branched.tree(each.author)) for each in messages}
         refused = self.append(messages, now, received, by=number)
-        for feed in {message.author: None for message in messages}:
+        for feed, size in sizes.items():
             if feed in session.known:
                 self._know(session, feed, [each.id for each in messages if each.author == feed])
             if self._asked.get(feed) == number:
-                self._patience.set(feed, now + self._limits.patience)
+                if len(self._branched.tree(feed)) > size:
+                    self._patience.set(feed, now + self._limits.patience)
                 if not session.offers.get(feed):
                     self._give_up(feed, now)
         for feed, error in refused.items():
             self._refuse(number, feed, error, now)
+
+
+def _taken(feeds: dict[str, None]) -> list[str]:
+    """Remove the feeds of one note from a queue, and return them."""
+    part = list(islice(feeds, _FEEDS))
+    for feed in part:
+        del feeds[feed]
+    return part
+
+
+def _note(clock: Mapping[str, Sequence[Value] | None], *, asks: bool = False) -> bytes:
+    named: dict[str, Value] = {feed: None if ids is None else [*ids] for feed, ids in clock.items()}
+    return stringify({"clock": named} | ({"ask": True} if asks else {}), indent=0).encode()

@@ -43,14 +43,21 @@ class BranchedFeeds(MemoryFeeds):
         self._last[message.author] = message
 
     def append(self, messages: Sequence[Message], received: float) -> Appended:
-        """Verify messages, each behind its previous one, and store the valid ones of all branches."""
+        """Verify messages, each behind its previous one, and store the valid ones of all branches.
+
+        Messages of an overgrown feed that prove no earlier fork count as held.
+        """
         refused: dict[str, InvalidMessage | ForkedFeed] = {}
         stored = held = 0
         for message in messages:
             if message.author in refused:
                 continue
+            tree = self.tree(message.author)
+            if not tree.takes(message):
+                held += 1
+                continue
             try:
-                if not self.tree(message.author).add(message):
+                if not tree.add(message):
                     held += 1
                     continue
             except InvalidMessage as error:

@@ -2,8 +2,8 @@
 
 Two devices with one key fork their feed (Tarr et al., "Secure Scuttlebutt", ACM ICN 2019, draft, section
 5.6). Here both branches stay. Each device goes on behind its own last message, and its next message also
-names the
-tips of the other branches that it has read. It does so as messages of private groups do (`tangles`):
+names the tips of the other branches that it has read. It does so as messages of private groups do
+(`tangles`):
 
     "tangles": {"feed": {"root": <the feed's first message>, "previous": [<tip>, <tip>, ...]}}
 
@@ -22,11 +22,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from ssb.applications.causality import CausalOrder
+from ssb.applications.fusion import MOST_DEVICES
 from ssb.keys import Identity, named_messages
 from ssb.message import InvalidMessage, Message
 
-MOST_BRANCHES: Final = 16
-"""Most branches of a feed that is merged: as many as an identity has devices (`ssb.applications.fusion`)."""
+MOST_BRANCHES: Final = MOST_DEVICES
+"""Most branches of a feed that is merged: as many as an identity has devices."""
 TANGLE: Final = "feed"
 """The name of the tangle that joins branches."""
 
@@ -78,6 +79,10 @@ class FeedTree:
         """Return the message with this id."""
         return self._here.get(id_)
 
+    def takes(self, message: Message) -> bool:
+        """Return whether there is room for a message: in an overgrown tree only for an earlier fork."""
+        return not self.is_overgrown or (self._first_fork or 0) > message.sequence
+
     def add(self, message: Message) -> bool:
         """Add a message; return False if it is here.
 
@@ -91,7 +96,7 @@ class FeedTree:
         before = None if message.previous is None else self._here.get(message.previous)
         if before is None and message.previous is not None:
             raise InvalidMessage(f"message {message.sequence} follows {message.previous}, which is not here")
-        if self.is_overgrown and not (self._first_fork or 0) > message.sequence:
+        if not self.takes(message):
             raise InvalidMessage(f"feed {self._author} has more than {MOST_BRANCHES} branches")
         message.follow(before)
         message.verify(self._hmac_key)

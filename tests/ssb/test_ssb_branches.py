@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from mutants.bounds import Bound, check, value
 from mutants.bounds import line as reads
 
-from base.units import MS
+from base.units import MS, SECOND
 from ssb.branches import tree as trees
 from ssb.branches.exchange import MOST_IDS, BranchExchange
 from ssb.branches.feeds import BranchedFeeds
@@ -350,6 +350,90 @@ def test_a_malformed_body_is_the_peers_fault(body):
         swarm.peers[0].receive(1, [body], 0, 1.0)
 
 
+def encoded(value: object) -> bytes:
+    return stringify(value, indent=0).encode()
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.integers(0, 60), st.integers(0, 20), st.integers(0, 99))
+def test_a_feed_is_left_and_followed_again_while_messages_are_under_way(before, between, seed):
+    made = line(None, 60, "post")
+    stores = [BranchedFeeds(), BranchedFeeds()]
+    stores[0].append(made, 1.0)
+    swarm = Swarm(stores, [(0, 1)], seed)
+    with suppress(AssertionError):
+        swarm.run(before)
+    swarm.peers[1].unwant(AUTHOR.ref, swarm.now)
+    with suppress(AssertionError):
+        swarm.run(between)
+    swarm.peers[1].want_all([AUTHOR.ref], swarm.now)
+    swarm.run()
+    assert stores[1].tree(AUTHOR.ref).view() == made
+    assert not swarm.peers[1].set_aside
+
+
+def test_connected_peers_show_the_same_of_an_overgrown_feed():
+    """Each refuses some of the branches of the other. A proof of an earlier fork still passes."""
+    common = line(None, 50, "common")
+    late = [post(common[-1], f"late {number}") for number in range(MOST_BRANCHES + 2)]
+    early = post(common[19], "early")
+    stores = [BranchedFeeds(), BranchedFeeds()]
+    stores[0].append([*common, *late[:-1]], 1.0)
+    stores[1].append([*common, *late[1:]], 1.0)
+    swarm = Swarm(stores, [(0, 1)], 1)
+    swarm.run()
+    swarm.peers[1].append([late[0], early], swarm.now, 1.0, by=99)
+    swarm.run()
+    assert [store.tree(AUTHOR.ref).view() for store in stores] == [common[:20]] * 2
+
+
+def test_a_feed_of_very_many_branches_ends_no_connection():
+    """Each fork is earlier than those before, so a tree takes all of them."""
+    common = line(None, MOST_IDS + 50, "common")
+    stores = [BranchedFeeds(), BranchedFeeds()]
+    for store in stores:
+        store.append(common, 1.0)
+    swarm = Swarm(stores, [(0, 1)], 1)
+    swarm.run()
+    forks = [post(message, "fork") for message in reversed(common[:-1])]
+    swarm.peers[0].append(forks, swarm.now, 1.0, by=99)
+    assert len(stores[0].tree(AUTHOR.ref).tips) > MOST_IDS
+    swarm.run()
+    views = [store.tree(AUTHOR.ref).view() for store in stores]
+    assert views == [common[:1]] * 2
+
+
+def test_a_peer_that_repeats_a_message_is_not_waited_for():
+    made = line(None, 3, "post")
+    store = BranchedFeeds()
+    store.append(made[:1], 1.0)
+    peer = BranchExchange(store, [AUTHOR.ref])
+    for number, named in ((1, post(made[-1], "kept")), (2, made[-1])):
+        peer.open(number, f"peer {number}", is_caller=False, now=0)
+        peer.receive(number, [encoded({"clock": {AUTHOR.ref: [named.id]}})], 0, 1.0)
+        peer.take_output(number, 10_000, 0)
+    for second in range(1, 10):
+        peer.receive(1, [encoded(json.loads(made[0].text))], second * SECOND, 1.0)
+        peer.wake(second * SECOND)
+    assert any(b'"ask"' in body for body in peer.take_output(2, 10_000, 10 * SECOND))
+
+
+def test_notes_without_end_cost_no_more_than_one_answer():
+    store = BranchedFeeds()
+    store.append(line(None, 500, "post"), 1.0)
+    peer = BranchExchange(store, [AUTHOR.ref])
+    peer.open(1, "flooder", is_caller=False, now=0)
+    notes = [encoded({"clock": {AUTHOR.ref: None}}), encoded({"clock": {AUTHOR.ref: []}})]
+    for _ in range(1_000):
+        peer.receive(1, notes, 0, 1.0)
+    assert sum(map(len, peer.take_output(1, 1 << 20, 0))) < 2_000
+    unknown = {f"@{number}": [post(None, "x").id] * MOST_IDS for number in range(100)}
+    peer.receive(1, [encoded({"clock": unknown})], 0, 1.0)
+    assert not any(peer.sessions[1].offers[feed] for feed in unknown), "only names of unwanted feeds are kept"
+    with pytest.raises(ProtocolError, match="too many notes"):
+        peer.receive(1, notes * 30_000, 0, 1.0)
+
+
 def test_a_feed_is_left_and_followed_again():
     made = written([(0, []), (1, [0]), (0, []), (1, [])], 2)
     stores = [BranchedFeeds(), BranchedFeeds()]
@@ -388,7 +472,7 @@ BOUNDS = (
     ),
     Bound(
         "an overgrown feed without an earlier fork",
-        reads(FeedTree, "add", "(self._first_fork or 0) > message.sequence", "False"),
+        reads(FeedTree, "takes", "(self._first_fork or 0) > message.sequence", "False"),
         test_an_author_with_any_number_of_branches_costs_little,
     ),
     Bound(
