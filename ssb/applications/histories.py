@@ -1,16 +1,18 @@
-"""A reader's view of an application over time: what a message that comes late changes of its past.
+"""A reader's view of an application over time: how a late message changes its past.
 
-A view has a past: what it showed after each message. A chat shows the order of posts. Of a liked message, a
-gathering and a game of chess there is a *history*: the state after each of its messages, in the order in
-which they were written, not in that of arrival. A message that comes late gets its place in the history, and
-may change the state after each later one (Tarr et al., "Secure Scuttlebutt", ACM ICN 2019, section 3.3,
-figure 4). States are computed by the applications' own code.
+A view has a past: what it showed after each message. A chat shows the order of posts. A liked message, a
+gathering and a game of chess each have a *history*: the state after each of their messages, in the order in
+which they were written. A message that comes late gets its place in the history, and may change the state
+after each later one (Tarr et al., "Secure Scuttlebutt", ACM ICN 2019, section 3.3, figure 4). States are
+computed by the applications' own code: those of the history in the order of writing, the present one in the
+order of arrival, as a reader's program does.
 """
 
 import json
 from bisect import bisect
 from collections.abc import Callable, Iterable
 from hashlib import sha256
+from itertools import pairwise
 from typing import Any, Final, NamedTuple, Protocol
 
 from ssb.applications.catalogue import APPLICATIONS, Application
@@ -25,8 +27,8 @@ class Change(NamedTuple):
     """What a message changed of the past of a view.
 
     Attributes:
-        corrected: messages here before that stand behind the new one in a thread, or after which the view
-            now shows another state; in their order.
+        corrected: messages here before that stand behind the new one in a thread, or that had changed the
+            state, which now is another one behind them; in their order.
         reordered: messages that changed their order besides; None if an application never does that.
     """
 
@@ -142,7 +144,7 @@ class History:
         order: a message's place among those of the subject.
 
     Attributes:
-        now: the rows after the last message, as JSON.
+        now: the rows after all messages, as JSON.
     """
 
     def __init__(self, application: Application, order: Callable[[Message], Any]) -> None:
@@ -151,17 +153,21 @@ class History:
         self._order = order
         self._messages: list[Message] = []
         self._shown: list[str] = []
-        self._state = application.state()  # after all messages
+        self._state = application.state()  # after all messages, in the order of writing
+        self._arrived = application.state()
 
     def add(self, message: Message) -> list[str] | None:
-        """Add a message; return the earlier ones after which something else is shown; None if it is here.
+        """Add a message; return the later ones whose effect is another one now; None if it is here.
 
         States before the new message stay. A message behind all others is added to the state that is there.
         """
         place = bisect(self._messages, self._order(message), key=self._order)
         if place and self._messages[place - 1].id == message.id:
             return None
+        self._arrived.add(message)
+        self.now = json.dumps(self._application.rows(self._arrived))
         before = self._shown[place:]
+        behind = [self._shown[place - 1] if place else _NOTHING, *before]
         self._messages.insert(place, message)
         if before:
             self._state = self._application.state()
@@ -171,6 +177,5 @@ class History:
         for each in self._messages[place:]:
             self._state.add(each)
             self._shown.append(json.dumps(self._application.rows(self._state)))
-        self.now = self._shown[-1]
-        later = zip(self._messages[place + 1 :], before, self._shown[place + 1 :], strict=True)
-        return [each.id for each, old, new in later if old != new]
+        later = zip(self._messages[place + 1 :], pairwise(behind), self._shown[place + 1 :], strict=True)
+        return [each.id for each, (former, old), new in later if former != old != new]

@@ -38,11 +38,17 @@ def shown(kind: str, messages: dict[str, Any], keys: list[str]) -> Shown:
 
 
 def corrected(kind: str, before: Shown, after: Shown, key: str) -> list[str]:
-    """The messages whose past a new one changes."""
+    """The messages behind a new one in a thread, or whose effect is another one with it."""
     if kind == "threads":
         order = [*after]
         return order[order.index(key) + 1 :]
-    return [each for each, state in before.items() if after[each] != state]
+    found, last = [], dict[str, Any]()
+    for each, (subject, state) in before.items():
+        had_effect = (state or None) != (last.get(subject) or None)
+        last[subject] = state
+        if had_effect and after[each][1] != state:
+            found.append(each)
+    return found
 
 
 def now(kind: str, shown: Shown) -> Any:

@@ -114,10 +114,11 @@ def subject(message: Message) -> str:
     )
 
 
-def history(name: str, messages: list[Message]) -> list[tuple[str, list[str]]]:
-    """The model: what is shown after each message of a subject, made anew from the first on."""
+def history(name: str, messages: list[Message]) -> dict[str, tuple[list[str], list[str]]]:
+    """The model: what is shown before and after each message of a subject, made anew from the first on."""
     ordered = sorted(messages, key=lambda each: place(name, each))
-    return [(each.id, rows(name, ordered[: number + 1])) for number, each in enumerate(ordered)]
+    shown = [rows(name, ordered[:number]) for number in range(len(ordered) + 1)]
+    return {each.id: (shown[number], shown[number + 1]) for number, each in enumerate(ordered)}
 
 
 @settings(max_examples=40, deadline=None)
@@ -135,9 +136,13 @@ def test_a_message_corrects_what_is_shown_after_others(
             assert change is None
             continue
         own = here.setdefault(subject(message), [])
-        before = dict(history(name, own))
+        before = history(name, own)
         own.append(message)
-        corrected = [id_ for id_, shown in history(name, own) if before.get(id_, shown) != shown]
+        corrected = [
+            id_
+            for id_, (_, shown) in history(name, own).items()
+            if id_ in before and before[id_][0] != before[id_][1] != shown
+        ]
         assert change == (corrected, None)
 
 
