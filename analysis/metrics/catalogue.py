@@ -89,8 +89,8 @@ _ROWS: dict[str, tuple[tuple[str, ...], ...]] = {
             "changes of the past",
         ),
         ("view_reordered_share", "Posts that change the order of other posts of a thread", "%", "lower"),
-        ("view_moved_p50", "Earlier messages that one such message concerns, median", "messages", "lower"),
-        ("view_moved_max", "Earlier messages that one such message concerns, maximum", "messages", "lower"),
+        ("view_moved_p50", "Earlier messages that one late message changes, median", "messages", "lower"),
+        ("view_moved_max", "Earlier messages that one late message changes, maximum", "messages", "lower"),
         (
             "view_late_p50",
             "Time for which the past was shown before it changed, median",

@@ -17,8 +17,8 @@ class Application(NamedTuple):
 
     Attributes:
         state: makes its state, whose `add` takes messages.
-        types: of these messages.
-        rows: returns the view of a state: a row a thread, a liked message, a gathering or a game, as JSON.
+        types: the types of messages that the state takes.
+        rows: returns the view of a state: one for each thread, liked message, gathering or game, as JSON.
     """
 
     state: Callable[[], Any]

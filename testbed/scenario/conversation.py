@@ -31,11 +31,10 @@ from testbed.scenario.timeline import Timeline
 from topologies.model import Topology
 
 LONGEST: Final = 2_000
-"""Messages: a thread is sorted in time in proportion to its length, at each reader and for each post."""
-
+"""Messages: for each late one, a reader's view is made anew from its place on."""
 
 _OPPONENTS: Final = 2
-"""Whom a player of chess invites, at most."""
+"""Most opponents that a player of chess invites."""
 
 
 class Flood:
@@ -149,7 +148,7 @@ def _author(
     node: str,
     root: str,
 ) -> Author:
-    """Return who writes at a node; `root`: the first message of all, if it is there."""
+    """Return the author at a node; `root`: the first message, or ""."""
     told = scenario.workload.application
     assert told is not None
     random = Random(f"{scenario.seed} author {node}")

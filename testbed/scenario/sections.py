@@ -442,7 +442,7 @@ class Application(Section):
     """In `threads` all posts are in one thread: the first post of all is its root, and each later one names
     the newest ones as its `branch`. In `likes` one message in five is a post, and the others like a post or
     take that back. In `gatherings` people announce gatherings, change them, come and stay away. In `chess`
-    everybody invites the next one, and all see the games."""
+    each player invites two others, and all see the games."""
     reading_ms: Milliseconds = 500.0
     """Time from the publication of a message, or the repair of the links on its way, until others have read
     it. Messages cross links that are up at once, and nodes keep them for links that come up later. So under a

@@ -42,8 +42,8 @@ class BrokerParameters(Parameters):
     """Parameters of `broker`."""
 
     at: str | None = None
-    """The node where the broker is, which neither publishes nor follows. Left out: of these, the one with
-    most links, the first of them."""
+    """The node where the broker is, which neither publishes nor follows. Default: the first with most
+    links."""
     program: Literal["feednet", "mosquitto"] = "feednet"
     """The broker's program: feednet's, or Debian's mosquitto, in Mininet only."""
     inflight: int = Field(default=20, ge=0, le=65_535)

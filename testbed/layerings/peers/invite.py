@@ -46,8 +46,8 @@ class InviteParameters(EbtTimes):
     """Parameters of `invite`."""
 
     at: str | None = None
-    """The node of the first pub, which neither publishes nor follows. Left out: of these, the one with most
-    links, the first of them."""
+    """The node of the first pub, which neither publishes nor follows. Default: the first with most
+    links."""
     pubs: list[str] = Field(default=[])
     """Nodes of further pubs. Authors have an invite of each; readers find them in logs."""
 

@@ -22,8 +22,8 @@ class RoomParameters(SsbParameters):
     """Parameters of `room`; `connect` has no effect."""
 
     at: str | None = None
-    """The node where the room is, which neither publishes nor follows. Left out: of these, the one with most
-    links, the first of them.
+    """The node where the room is, which neither publishes nor follows. Default: the first with most
+    links.
     """
     meets: Literal["friends", "all"] = "friends"
     """Between whom a tunnel is opened. `friends`: one of the two follows the other. `all`: any two."""
