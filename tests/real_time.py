@@ -22,7 +22,7 @@ def holds_in_slower_time(
     for dilation in dilations:
         if not (wrong := judge(dilation)):
             return
-    assert not wrong, f"at dilation {dilation}"
+    assert not wrong, f"at dilation {dilation}: {wrong}"
 
 
 def until_delivered(run: LiveRun) -> None:

@@ -195,8 +195,9 @@ def test_the_views_of_another_application(tmp_path, kind):
     rows = measure_cases(cases, tmp_path / "tables", engine="sail").to_pylist()
     assert {row["delivered_share"] for row in rows} == {100.0}
     for row in rows:
-        assert row["view_changed_share"] > 0
-        assert row["view_late_max"] >= row["view_late_p50"] > 0
+        if kind != "chess":  # where moves wait for those before them
+            assert row["view_changed_share"] > 0
+            assert row["view_late_max"] >= row["view_late_p50"] > 0
         assert row["view_unequal_mean"] > row["view_unequal_end"] == 0
         assert row["view_settled"] is not None
         assert row["view_reordered_share"] is None
