@@ -271,7 +271,9 @@ class BranchExchange(Replicator):
             self._changed[session.number] = None
 
     def _send(self, session: Session, messages: Iterable[Message]) -> None:
-        session.ready |= {message.id: message.author for message in messages}
+        for message in messages:  # those that wait already take their place behind their previous ones
+            session.ready.pop(message.id, None)
+            session.ready[message.id] = message.author
         self._changed[session.number] = None
 
     def _read(self, number: int, value: dict[str, Value], now: int) -> None:
@@ -288,6 +290,7 @@ class BranchExchange(Replicator):
                 session.known.pop(feed, None)
                 session.offers.pop(feed, None)
                 session.told.discard(feed)
+                session.ready = {id_: of for id_, of in session.ready.items() if of != feed}
                 if self._asked.get(feed) == number:
                     self._give_up(feed, now)
                 continue

@@ -22,12 +22,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from ssb.applications.causality import CausalOrder
-from ssb.applications.fusion import MOST_DEVICES
 from ssb.keys import Identity, named_messages
 from ssb.message import InvalidMessage, Message
 
-MOST_BRANCHES: Final = MOST_DEVICES
-"""Most branches of a feed that is merged: as many as an identity has devices."""
+MOST_BRANCHES: Final = 16
+"""Most branches of a feed that is merged: as many as an identity has devices (`ssb.applications.fusion`)."""
 TANGLE: Final = "feed"
 """The name of the tangle that joins branches."""
 

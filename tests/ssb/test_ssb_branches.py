@@ -354,7 +354,8 @@ def encoded(value: object) -> bytes:
     return stringify(value, indent=0).encode()
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=60)
+@example(before=2, between=1, seed=2)
 @given(st.integers(0, 60), st.integers(0, 20), st.integers(0, 99))
 def test_a_feed_is_left_and_followed_again_while_messages_are_under_way(before, between, seed):
     made = line(None, 60, "post")
