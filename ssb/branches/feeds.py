@@ -52,12 +52,8 @@ class BranchedFeeds(MemoryFeeds):
         for message in messages:
             if message.author in refused:
                 continue
-            tree = self.tree(message.author)
-            if not tree.takes(message):
-                held += 1
-                continue
             try:
-                if not tree.add(message):
+                if not self.tree(message.author).add(message):
                     held += 1
                     continue
             except InvalidMessage as error:

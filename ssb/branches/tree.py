@@ -37,9 +37,13 @@ class FeedTree:
     Args:
         author: reference of the feed.
         hmac_key: the network's 32-byte key, if it has one.
+
+    Attributes:
+        size: bytes of the messages, as canonical text.
     """
 
     def __init__(self, author: str, hmac_key: bytes | None = None) -> None:
+        self.size = 0
         self._author = author
         self._hmac_key = hmac_key
         self._here: dict[str, Message] = {}
@@ -69,11 +73,6 @@ class FeedTree:
         """Whether the feed has more branches than a tree shows."""
         return len(self._tips) > MOST_BRANCHES
 
-    @property
-    def size(self) -> int:
-        """Bytes of the messages, as canonical text."""
-        return sum(len(message.encoded) for message in self._here.values())
-
     def get(self, id_: str) -> Message | None:
         """Return the message with this id."""
         return self._here.get(id_)
@@ -83,20 +82,17 @@ class FeedTree:
         return not self.is_overgrown or (self._first_fork or 0) > message.sequence
 
     def add(self, message: Message) -> bool:
-        """Add a message; return False if it is here.
+        """Add a message; return False if it is here, or there is no room for it.
 
-        Raises InvalidMessage if it is not valid, follows a message that is not here, or the tree is
-        overgrown.
+        Raises InvalidMessage if it is not valid, or follows a message that is not here.
         """
-        if message.id in self._here:
+        if message.id in self._here or not self.takes(message):
             return False
         if message.author != self._author:
             raise InvalidMessage(f"author {message.author} does not write the feed {self._author}")
         before = None if message.previous is None else self._here.get(message.previous)
         if before is None and message.previous is not None:
             raise InvalidMessage(f"message {message.sequence} follows {message.previous}, which is not here")
-        if not self.takes(message):
-            raise InvalidMessage(f"feed {self._author} has more than {MOST_BRANCHES} branches")
         message.follow(before)
         message.verify(self._hmac_key)
         self._take(message)
@@ -104,6 +100,7 @@ class FeedTree:
 
     def _take(self, message: Message) -> None:
         self._here[message.id] = message
+        self.size += len(message.encoded)
         if self._next[message.previous]:
             self._first_fork = min(message.sequence, self._first_fork or message.sequence)
         self._next[message.previous] += 1

@@ -212,7 +212,7 @@ class Exchange(BaseParty):
         """Drop the unsent entries of a leaving client for all who get them."""
         own, lost = subscription.own, self._backlog(subscription.own)
         for one in self.subscriptions.values():
-            if one is subscription or (one.own == own and own is not None):
+            if one.own == own:
                 one.own = one.drop_at = None
                 self._save(one)
                 if lost:

@@ -17,7 +17,7 @@ from base.endpoint import Close, Closed, Connect, Ended, Opened, Received, Send,
 from base.key_log import Secret
 from base.timers import earliest
 from base.units import MS, SECOND
-from ssb.applications.pubs import Pubs, to_call
+from ssb.applications.pubs import PUB, Pubs, to_call
 from ssb.canonical import Value
 from ssb.graph import CONTACT, Graph, Relation
 from ssb.keys import Identity
@@ -281,6 +281,9 @@ class InviteNode(SsbNode):
         self._peer.want_all(sorted(changes.added), now)
         for feed in sorted(changes.removed):
             self._peer.unwant(feed, now)
+        is_of_pub = isinstance(message.content, dict) and message.content.get("type") == PUB
+        if not changes.added and not is_of_pub:
+            return
         for host, port, pub in to_call(self._book.listed(self._graph.replicated())):
             if pub not in self._entered:
                 self._peer.add(pub, (host, port), now, is_hearsay=True)

@@ -41,7 +41,6 @@ class Ledger(World[Cell]):
         self._looks = 0
         self._off: set[str] = set()
         self._asleep: set[str] = set()
-        self._slept: set[str] = set()
         self._dropped: set[bytes] = set()  # references of entries that a farewell did not wait for
         self._waiting: list[tuple[str, str, tuple[int, ...]]] = []  # sends before their subscription
         self._refs: dict[tuple[str, str], bytes] = {}  # asker, asked
@@ -259,6 +258,7 @@ class Ledger(World[Cell]):
         }
 
     def _unread(self) -> Violation | None:
+        slept = {step.what[0] for step in self.story.steps if step.do == "sleep"}
         for (ref, sender), sent in self._sent.items():
             ends = self._subscribed[ref]
             if self._is_cut and len({self.story.home[end] for end in ends}) > 1:
@@ -270,7 +270,7 @@ class Ledger(World[Cell]):
                     continue
                 read = self._read[ref, reader]
                 sender_left = ends.get(sender) in self._left
-                if sender_left and (ref in self._dropped or (reader in self._slept and self.story.kills)):
+                if sender_left and (ref in self._dropped or (reader in slept and self.story.kills)):
                     continue  # a kill may lose the event
                 if contract not in self._left and len(read) < len(sent) and len(ends) == 2:
                     what = f"has read {len(read)} of {len(sent)} from {sender}{' who has left' * sender_left}"

@@ -141,7 +141,6 @@ class CellWorld(Ledger):
                 self._restart(name)
             case "sleep":
                 self._asleep.add(name)
-                self._slept.add(name)
             case "awake":
                 self._asleep.discard(name)
             case "onboard":

@@ -291,7 +291,7 @@ class Provider(Switch):
             self.faults["an answer to no request"] += 1
             return
         self.gate.give_back_command(contract.other, now)  # an answer is free
-        asker = self.contracts.get(route.a.contract) if route.a.contract is not None else None
+        asker = self._contract_of(route.a)
         answered = route.a.feed or b""
         if (
             feed is None

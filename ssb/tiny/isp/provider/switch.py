@@ -18,6 +18,7 @@ When one side of a route has sent its last entry, the other is notified in its l
 
 from collections.abc import Iterator
 
+from ssb.tiny.isp.contract import Contract
 from ssb.tiny.isp.events import Event
 from ssb.tiny.isp.evidence import is_receipt
 from ssb.tiny.isp.facts import FAREWELL, OPEN
@@ -95,7 +96,7 @@ class Switch(BaseParty):
         if not self._store_inner(contract, line, content, now):
             return True
         for route, side, other in found:
-            to = self.contracts.get(other.contract) if other.contract is not None else None
+            to = self._contract_of(other)
             if not self._is_wanted(other) and route.is_open:
                 self._drop_waiting(route, other, now)
             elif to is not None:
@@ -106,7 +107,7 @@ class Switch(BaseParty):
 
     def _is_wanted(self, receiver: Side) -> bool:
         """Whether a side still takes entries."""
-        to = self.contracts.get(receiver.contract) if receiver.contract is not None else None
+        to = self._contract_of(receiver)
         return to is not None and to.facts.state == OPEN and not receiver.is_gone
 
     def _drop_waiting(self, route: Route, receiver: Side, now: int) -> None:
@@ -118,7 +119,7 @@ class Switch(BaseParty):
             if other is receiver and side.feed is not None:
                 side.mark = self._store.feeds[side.feed].sequence
                 self._prune(side.feed)
-                sender = self.contracts.get(side.contract) if side.contract is not None else None
+                sender = self._contract_of(side)
                 if sender is not None and sender.facts.state == FAREWELL:
                     self._resume(sender, side, now)
         self._save(route)
@@ -132,7 +133,7 @@ class Switch(BaseParty):
                 if not is_new or not is_receipt(message.signature, side.feed, other.feed, message.sequence):
                     self.faults["a receipt that is none"] += 1
                     return False
-                to = self.contracts.get(other.contract) if other.contract is not None else None
+                to = self._contract_of(other)
                 side.receipt = message.sequence
                 assert route is not None
                 self._save(route)
@@ -189,7 +190,7 @@ class Switch(BaseParty):
             self._clean(route)
             return write(SubResponseIsp(route.ref, False, reason))
         content = self._pass_on(side, contract)
-        source = self.contracts.get(side.contract) if side.contract is not None else None
+        source = self._contract_of(side)
         if source is not None and source.facts.state in (OPEN, FAREWELL):
             left = self._waiting(side)
             if left <= source.terms.backlog // 2:
@@ -231,7 +232,7 @@ class Switch(BaseParty):
         A leaving side must send all that it has: only a slow receiver that stays may pause it. A client of
         another provider may be leaving, too, so that one is never paused.
         """
-        to = self.contracts.get(other.contract) if other.contract is not None else None
+        to = self._contract_of(other)
         if route.is_open:
             is_staying = self._is_wanted(other)
             is_alone = len(self._siblings(other)) == 1
@@ -278,7 +279,7 @@ class Switch(BaseParty):
             side.contract = None
             self._drop_waiting(route, side, now)
             self._end_side(route, side)
-            to = self.contracts.get(other.contract) if other.contract is not None else None
+            to = self._contract_of(other)
             if to is not None:
                 self._resume(to, other, now)  # it was paused for this one
 
@@ -295,6 +296,10 @@ class Switch(BaseParty):
             self._delete(route)
 
     # Inside
+
+    def _contract_of(self, side: Side) -> Contract | None:
+        """Return the contract of a side; None after its end."""
+        return None if side.contract is None else self.contracts.get(side.contract)
 
     def _waiting(self, side: Side) -> int:
         """Number of entries of one side's feed that the other's line lacks."""
