@@ -11,9 +11,9 @@ the sender does not replicate the feed. `"ask": true` in a note asks for all mes
 A peer asks one peer at a time for a feed: one that has named a message that is not here. If nothing comes
 for a while, it asks another one.
 
-A message that is written here is sent at once. One that came from a peer is told to the others by a note
-after a random time, unless they tell it before, as in `ssb.replication.ebt`. So most peers get a message
-once.
+A message that is written here is sent at once to peers that surely have those before it. Other peers, and
+all peers if it came from one of them, are told by a note after a random time, unless they tell it before, as
+in `ssb.replication.ebt`. So most peers get a message once.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -170,7 +170,7 @@ class BranchExchange(Replicator):
             self._pass_on(message, now, by)
 
     def _pass_on(self, message: Message, now: int, by: int | None) -> None:
-        """Send a message that was written here; tell of another one."""
+        """Send a message that was written here, if the remote has those before it; else tell of it."""
         feed = message.author
         for session in self.sessions.values():
             known = session.known.get(feed)
@@ -180,9 +180,10 @@ class BranchExchange(Replicator):
                 session.told.discard(feed)  # its first note may be under way
             if known is None or message.id in known or session.number == by:
                 continue
-            if by is None:
-                self._send(session, self._branched.tree(feed).behind([message], known))
-            else:
+            missing = [each.id for each in self._branched.tree(feed).behind([message], known)]
+            if by is None and all(id_ == message.id or id_ in session.ready for id_ in missing):
+                self._send(session, [message])
+            else:  # the remote asks for what it lacks
                 self._report(session, feed, now)
 
     # Connections
@@ -312,8 +313,12 @@ class BranchExchange(Replicator):
         self._know(session, feed, ids)
         if feed not in session.told:
             self._greet(session, [feed])
-        offers = [id_ for id_ in (*session.offers.get(feed, ()), *ids) if id_ not in tree]
+        before = session.offers.get(feed, {})
+        offers = [id_ for id_ in (*before, *ids) if id_ not in tree]
         session.offers[feed] = dict.fromkeys(offers[-MOST_IDS:])
+        if self._asked.get(feed) == session.number and session.offers[feed].keys() - before.keys():
+            session.asks[feed] = None  # its answer may have begun before it got these
+            self._changed[session.number] = None
         self._ask(feed, now)
 
     def _know(self, session: Session, feed: str, ids: Iterable[str]) -> None:

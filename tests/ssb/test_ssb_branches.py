@@ -283,6 +283,15 @@ class Swarm:
 
 @settings(deadline=None, max_examples=40)
 @example(steps=[(0, [])], devices=1, seed=100, count=5)  # news between the first notes of two peers
+@example(  # a peer that has got from a third one what the author has
+    steps=[(0, []), (0, []), (0, []), (1, []), (2, [])], devices=3, seed=2, count=3
+)
+@example(  # a peer that is asked, and gets more meanwhile
+    steps=[*[(1, [])] * 3, (2, []), (0, [1]), *[(0, [])] * 11, (1, []), *[(2, [])] * 3],
+    devices=3,
+    seed=441,
+    count=4,
+)
 @given(STEPS, st.integers(1, 4), st.integers(0, 999), st.integers(2, 5))
 def test_peers_that_are_connected_come_to_have_all_branches(steps, devices, seed, count):
     """Whatever each has at first: messages and all before them. A tree of connections carries each once."""
