@@ -278,8 +278,9 @@ class Upstream:
             # In doubt whether anybody is there, one at a time.
             return self._pull(min(limit, self.next - 1 + (PULL_WINDOW if self.is_credible else 1)), now)
         extra = limit - self.limit
-        if extra <= 0 or extra < self.limit - self.head + 1 or self._lifetime_ms(now) <= 0:
-            self._schedule()
+        is_small = extra <= 0 or extra < self.limit - self.head + 1
+        if is_small or self._is_tail_overdue(now) or self._lifetime_ms(now) <= 0:
+            self._schedule()  # the alarm of an overdue tail goes first: an extension would put it off
             return []
         first, self.limit = self.limit + 1, limit
         return self._ask(first, now)
@@ -431,7 +432,7 @@ class Upstream:
         if self._repair_at() < NEVER:
             first = self.head if self.head <= self.limit else self.next  # only what is missing may be left
             return self._repair(now) + (self._ask(first, now) if now >= self._refresh_at() else [])
-        if self._is_tail_known() and self._is_quiet(now, self._tail_timeout()):
+        if self._is_tail_overdue(now):
             self._time_out(now)
             return self._ask(self.head, now, again=True)  # the answer says whether they exist
         if self._unanswered:
@@ -527,6 +528,9 @@ class Upstream:
     def _is_tail_known(self) -> bool:
         """Whether the upstream has announced the next item."""
         return self._first_there <= self.head <= self.known_tip and self.head <= self.limit
+
+    def _is_tail_overdue(self, now: int) -> bool:
+        return self._is_tail_known() and self._is_quiet(now, self._tail_timeout())
 
     def _patience(self) -> int:
         """Longest silence before a probe; shorter on a path that loses."""
