@@ -26,6 +26,8 @@ from typing import Final, Protocol
 
 from base.endpoint import Address
 from base.timers import earliest
+from ssb.bipf import encode
+from ssb.ending import END
 from ssb.tiny import goset, vectors
 from ssb.tiny.entry import DEMUX, PACKET, Entry, InvalidEntry, pointer_to, read
 from ssb.tiny.feed import ENDED, FINE, FORKED, ForkedFeed
@@ -176,6 +178,10 @@ class Node:
                 is_sent = True
             each.wants.announce(now)
         return entry
+
+    def end(self, feed: bytes, now: int) -> None:
+        """Write the last entry of a local feed. Raises as the store does."""
+        self.publish(feed, encode({"type": END}), now)
 
     def broadcast(self, packet: bytes, kind: str, now: int) -> None:
         """Send a packet out of all ports, unrequested, and without storing it."""

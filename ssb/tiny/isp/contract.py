@@ -7,9 +7,9 @@ line that the other has not read to its end, and the feed of the other line that
 **Farewell.** To end the contract, a side sends `farewell_init`; the other answers with `farewell_ack`, unless
 it has sent `farewell_init` itself. Only then, and when all data are sent, does a side end its line by `next`
 without a feed. Its reader sends `farewell_fin`. With a `farewell_fin` sent and one received, the contract is
-over: lines and subscriptions are deleted at once, and the side ends its control feed. That end proves that it
-has read the last word of the other. A want vector does not: it tells of entries, and not of their side chains.
-The control feeds stay until the other's has ended and its want vector confirms the own end, or the other has been
+over: lines and subscriptions are deleted at once, and the side ends its control feed. That proves that it has
+read the last word of the other. A want vector does not: it tells of entries, and not of their side chains. The
+control feeds stay until the other's has ended and its want vector confirms the own end, or the other has been
 silent for `linger`.
 
 **Control feeds** are pruned. Entries that were read are deleted. Of the own feed everything up to the last
@@ -23,8 +23,7 @@ from typing import Final
 
 from base.timers import earliest
 from base.units import SECOND
-from ssb.bipf import Value, encode
-from ssb.ending import END
+from ssb.bipf import Value
 from ssb.tiny.feed import ENDED, Whole
 from ssb.tiny.isp.facts import ACCEPTED, FAREWELL, OPEN, OVER, Facts, record_of, root_set
 from ssb.tiny.isp.lines import Lines, Party
@@ -265,7 +264,7 @@ class Contract(Lines):
             if feed is not None:
                 self._store.drop(feed)
         facts.own_line, facts.other_data = [], None
-        self._node.publish(facts.own_control, encode({"type": END}), now)
+        self._node.end(facts.own_control, now)
         self._set_state(OVER, now)
         self._begin_last_words(now)
 
