@@ -8,9 +8,9 @@ line that the other has not read to its end, and the feed of the other line that
 it has sent `farewell_init` itself. Only then, and when all data are sent, does a side end its line by `next`
 without a feed. Its reader sends `farewell_fin`. With a `farewell_fin` sent and one received, the contract is
 over: lines and subscriptions are deleted at once, and the side ends its control feed. That proves that it has
-read the last word of the other. A want vector does not: it tells of entries, and not of their side chains. The
-control feeds stay until the other's has ended and its want vector confirms the own end, or the other has been
-silent for `linger`.
+read the last word of the other. A want vector does not: it tells of entries, and not of their side chains.
+The control feeds stay until the other's has ended and its want vector confirms the own end, or the other has
+been silent for `linger`.
 
 **Control feeds** are pruned. Entries that were read are deleted. Of the own feed everything up to the last
 `fin` is deleted as soon as the other serves the data feed that follows: it does so only after it has read
