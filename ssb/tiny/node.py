@@ -18,6 +18,7 @@ fails, StoreError ends the call, and the node must be created again from its sto
 """
 
 import zlib
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from itertools import takewhile
@@ -322,12 +323,12 @@ class Node:
         self.taken["novelty" if len(packet) == goset.NOVELTY_LENGTH else "claim"] += 1
 
     def _on_want(self, which: Replica, packet: bytes, port: int, now: int) -> None:
-        keys = which.keys.keys
+        keys, feeds = which.keys.keys, self.store.feeds
         credit, due = CREDIT, now + round(self._random.random() * self._timing.spread)  # all at once
         has_less = True
         for place, first in vectors.read_want(packet, len(keys)).items():
             key, sequence = keys[place], first
-            held = self.store.feeds[key]
+            held = feeds[key]
             answers = self._is_server or held.identity is not None
             while answers and credit and sequence <= held.sequence:
                 found = self.store.packet(key, sequence)
@@ -403,11 +404,12 @@ class Node:
         return wanted > feed.sequence + 1 and feed.condition == FINE and key not in self.withheld
 
     def _request_chunks(self, which: Replica, now: int) -> None:
+        keys, feeds = which.keys.keys, self.store.feeds
         lacking = {
-            (place, sequence): waiting
-            for place, key in enumerate(which.keys.keys)
-            if (feed := self.store.feeds[key]).condition == FINE
-            for sequence, waiting in sorted(feed.waiting.items())
+            (bisect_left(keys, key), sequence): waiting
+            for key in sorted(self.store.lacking.intersection(keys))
+            if feeds[key].condition == FINE
+            for sequence, waiting in sorted(feeds[key].waiting.items())
         }
         requested = which.requested
         requested.retain([(each.entry.feed, each.entry.sequence) for each in lacking.values()])
@@ -465,7 +467,7 @@ class Node:
         )
         with self.store.transaction():
             self.sets.insert(new)
-        if any(self.store.feeds[key].waiting for key in keys.keys):
+        if not self.store.lacking.isdisjoint(keys.keys):
             new.chunks.due = now
         return new
 
