@@ -329,6 +329,9 @@ class Node:
         for place, first in vectors.read_want(packet, len(keys)).items():
             key, sequence = keys[place], first
             held = feeds[key]
+            if first == held.sequence + 1 and held.identity is None:  # equally far, as of most feeds
+                which.heard.wanted[key] = first
+                continue
             answers = self._is_server or held.identity is not None
             while answers and credit and sequence <= held.sequence:
                 found = self.store.packet(key, sequence)

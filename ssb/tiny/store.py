@@ -172,15 +172,17 @@ class TinyStore(Records):
                 waiting = feed.waiting[sequence]
                 self._tables.insert_chunk(feed, sequence, waiting.held, chunk)
                 waiting.held += 1
-                if waiting.held == waiting.entry.chunks:
-                    self._end_wait(feed, sequence)
-                    self._advance(feed)
-                elif following == END:
-                    feed.condition = BROKEN  # its author has announced more than there is
-                    self._end_wait(feed, sequence)
-                else:
+                if waiting.held < waiting.entry.chunks and following != END:
                     waiting.pointer = following
                     self._wait(feed, waiting)
+                    continue
+                del feed.waiting[sequence]
+                if not feed.waiting:
+                    self.lacking.discard(key)
+                if waiting.held == waiting.entry.chunks:
+                    self._advance(feed)
+                else:
+                    feed.condition = BROKEN  # its author has announced more than there is
                 self._tables.update(feed)
         return places
 
@@ -315,11 +317,6 @@ class TinyStore(Records):
         feed.waiting[waiting.entry.sequence] = waiting
         self.lacking.add(feed.key)
         self._pointers.setdefault(waiting.pointer, []).append((feed.key, waiting.entry.sequence))
-
-    def _end_wait(self, feed: Feed, sequence: int) -> None:
-        del feed.waiting[sequence]
-        if not feed.waiting:
-            self.lacking.discard(feed.key)
 
     def _forget(self, key: bytes, sequence: int, pointer: bytes) -> None:
         places = self._pointers.get(pointer, [])
