@@ -226,10 +226,8 @@ class Node:
 
     def next_deadline(self) -> int | None:
         """See Endpoint."""
-        deadlines = [self._outbox.next_deadline(), self.sets.next_deadline()]
-        if self.program is not None:
-            deadlines.append(self.program.next_deadline())
-        return earliest(*deadlines)
+        due = self.program.next_deadline() if self.program is not None else None
+        return earliest(self._outbox.next_deadline(), self.sets.next_deadline(), due)
 
     def wake(self, now: int) -> None:
         """Send the vectors that are due, and wake the program."""
@@ -397,14 +395,19 @@ class Node:
         if keys and all(feeds[key].condition == ENDED for key in keys):
             which.wants.postpone(None)  # this was the last one: nothing will come
             return
-        which.wants.on_sent(now, is_lacking=any(self._is_uneven(which, key) for key in keys))
+        which.wants.on_sent(now, is_lacking=self._is_uneven(which))
 
-    def _is_uneven(self, which: Replica, key: bytes) -> bool:
+    def _is_uneven(self, which: Replica) -> bool:
         """Whether others hold more of a feed or, for a local feed, have not confirmed all of it."""
-        feed, wanted = self.store.feeds[key], which.heard.wanted.get(key, 1)
-        if feed.identity is not None:
-            return wanted <= feed.sequence
-        return wanted > feed.sequence + 1 and feed.condition == FINE and key not in self.withheld
+        feeds, heard = self.store.feeds, which.heard.wanted
+        for key in which.keys.keys:
+            feed, wanted = feeds[key], heard.get(key, 1)
+            if feed.identity is not None:
+                if wanted <= feed.sequence:
+                    return True
+            elif wanted > feed.sequence + 1 and feed.condition == FINE and key not in self.withheld:
+                return True
+        return False
 
     def _request_chunks(self, which: Replica, now: int) -> None:
         keys, feeds = which.keys.keys, self.store.feeds

@@ -2,14 +2,13 @@
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Final
 from pathlib import Path
+from typing import Final
 
 from base.passive import Closing
 from ssb.bipf import Value, decode, encode
 from ssb.tiny.memory import MemoryTables
 from ssb.tiny.tables import FileTables, Tables
-
 
 _NESTED: Final = nullcontext()
 

@@ -128,7 +128,7 @@ class TinyStore(Records):
         entry = entries.parse(packet, key, feed.sequence + 1, feed.tip)
         with self.transaction():
             self._tables.insert(feed, entry)
-            feed.sequence, feed.tip = entry.sequence, entry.id
+            feed.extend(entry.sequence, entry.id)
             if entry.chain == END:
                 feed.condition = BROKEN
             elif entry.chain is not None:
@@ -309,7 +309,7 @@ class TinyStore(Records):
         self._tables.insert(feed, entry)
         for number, chunk in enumerate(chunks):
             self._tables.insert_chunk(feed, entry.sequence, number, chunk)
-        feed.sequence, feed.tip = entry.sequence, entry.id
+        feed.extend(entry.sequence, entry.id)
         self._advance(feed, entry.packet)
         self._tables.update(feed)
 

@@ -31,7 +31,7 @@ from ssb.tiny.requests import Timing
 from ssb.tiny.store import TinyStore
 from testbed.errors import UserError
 from testbed.layerings.nodes.node import Context, Parameters, StateSize
-from testbed.layerings.nodes.peer_role import Publication, RoleNode
+from testbed.layerings.nodes.peer_role import Publication, RoleNode, identity_of
 from testbed.layerings.nodes.workload import Feature, Feed
 
 TINY_FEATURES: Final = frozenset({Feature.MEDIUM, Feature.RADIO, Feature.FOLLOWING})
@@ -71,7 +71,7 @@ def ports_of(context: Context) -> dict[int, Port]:
 
 def author_of(seed: int, feed: Feed) -> Identity:
     """Return the author of a workload's feed in tinySSB, determined by the seed."""
-    return Identity.from_seed(hashlib.sha256(f"tiny {seed} {feed.key}".encode()).digest())
+    return identity_of(f"tiny {seed} {feed.key}")
 
 
 def content_of(message: Message) -> bytes:
