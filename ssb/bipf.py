@@ -17,6 +17,7 @@ STRING, BYTES, INT, DOUBLE, LIST, DICT, BOOL_NONE = range(7)
 
 _SMALL: Final = 1 << 3 | INT
 """The tag of an integer of one byte."""
+_SMALL_VALUES: Final = {value: bytes((_SMALL, value & 0xFF)) for value in range(-128, 128)}
 _DEEPEST: Final = 16
 _DEEPEST_MESSAGE: Final = 80
 """Deeper than a message of 8,192 characters can be nested: each level adds 2 characters of indentation."""
@@ -63,7 +64,7 @@ def read_varint(data: bytes, at: int, end: int) -> tuple[int, int]:
 def encode(value: Value) -> bytes:
     """Encode a value. Raises ValueError for an integer of more than 64 bits."""
     if type(value) is int and -128 <= value < 128:  # most values of vectors are
-        return bytes((_SMALL, value & 0xFF))
+        return _SMALL_VALUES[value]
     return _tagged(*_body(value))
 
 

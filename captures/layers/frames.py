@@ -27,11 +27,12 @@ def _packed(address: str) -> bytes:
     return inet_pton(AF_INET, address)
 
 
+@lru_cache(1 << 12)
 def group_mac(group: str) -> bytes:
     """Return the MAC address of an IPv4 multicast or broadcast address (RFC 1112, section 6.4)."""
     if group == "255.255.255.255":
         return b"\xff" * 6
-    address = _packed(group)
+    address = inet_pton(AF_INET, group)
     return b"\x01\x00\x5e" + bytes([address[1] & 0x7F]) + address[2:]
 
 

@@ -47,13 +47,13 @@ def chunk_demultiplexer(state: bytes) -> bytes:
 
 def make_want(state: bytes, offset: int, wanted: Iterable[int]) -> tuple[bytes, int]:
     """Return a want vector for feeds from a position on, and how many of them fit."""
-    parts = _as_many_as_fit(map(encode, chain((offset,), wanted)))
+    parts = _as_many_as_fit(chain((offset,), wanted))
     return want_demultiplexer(state) + encode_list(parts), len(parts) - 1
 
 
 def make_chunk_vector(state: bytes, missing: Iterable[Missing]) -> tuple[bytes, int]:
     """Return a chunk vector, and how many chunks fit."""
-    parts = _as_many_as_fit(encode_list(map(encode, each)) for each in missing)
+    parts = _as_many_as_fit(missing)
     return chunk_demultiplexer(state) + encode_list(parts), len(parts)
 
 
@@ -83,11 +83,12 @@ def read_chunk_vector(packet: bytes, size: int) -> list[Missing]:
     return found
 
 
-def _as_many_as_fit(encoded: Iterable[bytes]) -> list[bytes]:
-    """Return the first encoded values, as many as fit into a vector."""
+def _as_many_as_fit(values: Iterable[Value]) -> list[bytes]:
+    """Return the encodings of the first values, as many as fit into a vector."""
     parts: list[bytes] = []
     room = _ROOM
-    for part in encoded:
+    for value in values:
+        part = encode(value)
         room -= len(part)
         if room < 0:
             break
