@@ -353,15 +353,16 @@ class Node:
         self.taken[WANT] += 1
 
     def _on_chunk_vector(self, which: Replica, packet: bytes, port: int, now: int) -> None:
-        keys = which.keys.keys
+        keys, feeds = which.keys.keys, self.store.feeds
         credit, due = CREDIT, now + round(self._random.random() * self._timing.spread)  # all at once
         for place, sequence, number in vectors.read_chunk_vector(packet, len(keys)):
-            waiting = self.store.feeds[keys[place]].waiting.get(sequence)
+            held = feeds[keys[place]]
+            waiting = held.waiting.get(sequence)
             if waiting is not None and waiting.held == number:
                 which.chunks.yield_to(now)
                 if self._timing.gap:
                     which.requested.add(waiting, CREDIT, now)
-            if not self._is_server and self.store.feeds[keys[place]].identity is None:
+            if not self._is_server and held.identity is None:
                 continue
             at = number
             while credit and (chunk := self.store.chunk(keys[place], sequence, at)) is not None:
