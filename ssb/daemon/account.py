@@ -13,6 +13,8 @@
     aliases.json    aliases of members, if it is a room
     invites.json    issued invites, and the remaining uses of each
     dropped.json    ids of messages whose contents the user has deleted here
+    merged.json     feeds whose branches are merged
+    branches.sqlite their branches beside those in feeds.sqlite (ssb.branches.store)
     deleted         ids of messages whose blobs have been deleted, one a line
     socket          of the running peer, for commands
 
@@ -24,6 +26,7 @@ import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from functools import cached_property, partial
+from heapq import merge
 from itertools import chain
 from operator import attrgetter
 from pathlib import Path
@@ -32,20 +35,22 @@ from typing import Any, Final
 
 from ssb import key_file, private
 from ssb.applications.pubs import Listed
+from ssb.branches.store import BRANCHES_FILE, MergedFeeds
 from ssb.canonical import InvalidJson, Value, parse_bytes, stringify
 from ssb.daemon.backlinks import BACKLINKS, Backlinks
 from ssb.daemon.stock import stock_logs
-from ssb.daemon.views import FILE, Views
+from ssb.daemon.views import FILE, TYPES, Views
 from ssb.detached import DELETE, DETACHED, SALT_BYTES, detach
 from ssb.graph import DEFAULT_MAX_HOPS, Graph
 from ssb.groups.envelope import SUFFIX as BOX2
 from ssb.groups.envelope import Key, box, context_of
 from ssb.groups.groups import Groups
 from ssb.key_file import KeyFileError
-from ssb.keys import Identity
+from ssb.keys import Identity, is_feed
 from ssb.message import Message
 from ssb.rooms.alias import Alias, InvalidAlias, check
 from ssb.store import sound
+from ssb.store.admission import content_type
 from ssb.store.blobs import DirectoryBlobs
 from ssb.store.clocks import ClockDirectory
 from ssb.store.contents import Contents
@@ -63,7 +68,7 @@ SUITE_SECRET: Final = "secret.ed448"
 STORE: Final = "feeds.sqlite"
 IMPORTED: Final = "it was imported"
 DELETED: Final = "deleted"
-_LISTS: Final = ("peers.json", "invites.json", "aliases.json", "dropped.json", DELETED)
+_LISTS: Final = ("peers.json", "invites.json", "aliases.json", "dropped.json", "merged.json", DELETED)
 
 
 def is_account(path: Path) -> bool:
@@ -131,6 +136,27 @@ class Account:
             raise
         self.clocks = ClockDirectory(self.path / "ebt")
         self._hops = hops
+        self._hmac_key = hmac_key
+
+    @cached_property
+    def merged(self) -> MergedFeeds:
+        """The feeds whose branches are merged; opened on first use."""
+        listed = self._read_json("merged.json")
+        feeds = [each for each in listed if is_feed(each)] if isinstance(listed, list) else []
+        return MergedFeeds(self.feeds, self.path / BRANCHES_FILE, feeds, self._hmac_key)
+
+    def merge(self, feed: str) -> None:
+        """Merge the branches of a feed from now on. Raises ValueError if that cannot be."""
+        if feed == self.identity.ref and self.own_key.key is not None:
+            raise ValueError("your feed has a second key, which vouches for one branch only")
+        self._write_json("merged.json", [*{*self.merged.feeds, feed}])
+        self.merged.merge(feed)
+
+    def split(self, feed: str) -> None:
+        """Merge the branches of a feed no more; delete all but the one in the store of feeds."""
+        self._write_json("merged.json", [each for each in self.merged.feeds if each != feed])
+        self.merged.split(feed)
+        self.views.discard()
 
     @cached_property
     def blobs(self) -> DirectoryBlobs:
@@ -142,18 +168,26 @@ class Account:
         """The contents of detached messages; opened on first use, as all messages that name some are read."""
         contents = Contents(self.blobs, on_deletion=partial(_add_word, self.path / DELETED))
         named = (stored.message for stored in read_log(self.feeds, 0, {DETACHED, DELETE}))
-        contents.restore(named, self._dropped(), _words_of(self.path / DELETED))
+        others = (stored.message for stored in self.merged.others())
+        contents.restore(chain(named, others), self._dropped(), _words_of(self.path / DELETED))
         return contents
 
     @cached_property
     def views(self) -> Views:
         """Views computed from messages; opened on first use."""
-        return Views(self.path / FILE, self.feeds, self.identity.ref, self._hops)
+        views = Views(self.path / FILE, self.feeds, self.identity.ref, self._hops)
+        for stored in self.merged.others():
+            views.add(stored.message)
+        for feed in filter(self.merged.is_forked, self.merged.feeds):
+            views.restate(feed, self.merged.tree(feed).view())
+        views.graph.take_changes()
+        views.graph.take_restated()
+        return views
 
     @cached_property
     def backlinks(self) -> Backlinks:
         """The index of links between messages; opened on first use."""
-        return Backlinks(self.path / BACKLINKS, self.feeds)
+        return Backlinks(self.path / BACKLINKS, self.feeds, self.merged)
 
     @property
     def graph(self) -> Graph:
@@ -169,7 +203,7 @@ class Account:
     def groups(self) -> Groups:
         """Private messages of box2, and the groups in them; on first use, all of these are read."""
         groups = Groups(self.identity)
-        for stored in read_log(self.feeds, 0, {None}):
+        for stored in chain(read_log(self.feeds, 0, {None}), self.merged.others()):
             if BOX2.encode() in stored.text:
                 groups.add(stored.message)
         return groups
@@ -222,6 +256,8 @@ class Account:
             self.views.close()
         if "backlinks" in self.__dict__:
             self.backlinks.close()
+        if "merged" in self.__dict__:
+            self.merged.close()
         self.feeds.close()
         if "blobs" in self.__dict__:
             self.blobs.close()
@@ -230,8 +266,20 @@ class Account:
         """Add a message to the views and groups, if they are open."""
         if "views" in self.__dict__:
             self.views.add(message)
+            self._restate(message)
         if "groups" in self.__dict__:
             self.groups.add(message)
+
+    def get(self, id_: str) -> Message | None:
+        """Return the message with an id: of a feed, of another branch of it, or out of order."""
+        return self.feeds.get(id_) or self.merged.get(id_)
+
+    def _restate(self, message: Message) -> None:
+        """Let what a merged feed says hold in causal order, if a message may change that."""
+        feed, content = message.author, message.content
+        kind = content.get("type") if isinstance(content, dict) else None
+        if self.merged.is_forked(feed) and (kind in TYPES or self.merged.tree(feed).names(message.id)):
+            self.views.restate(feed, self.merged.tree(feed).view())
 
     def why(self) -> str:
         """Return why nothing can be published now, with the remedies; "" if messages can be."""
@@ -250,7 +298,7 @@ class Account:
             body = private.box(content, [*recipients, self.identity.ref])
         self.own.check()
         body = self.own_key.countersigned(body, now_ms)
-        message = self.own.publish(body, now_ms, self.own_key.record)
+        message = self.own.publish(body, now_ms, self.own_key.record, self.merged.publish)
         self.update_views(message)
         if "contents" in self.__dict__:
             self.contents.add(message)
@@ -293,23 +341,35 @@ class Account:
     ) -> Iterator[Stored]:
         """Yield messages in order of receipt: of some feeds or all, of one type or all, the last `limit`.
 
-        Those of a forked feed are left out from the fork on.
+        Those of a forked feed are left out from the fork on, unless its branches are merged.
         """
         if limit is not None:
             yield from self._newest(feeds, limit, kind)
             return
-        for stored in read_log(self.feeds, 0, None if kind is None else {kind}):
+        logged = read_log(self.feeds, 0, None if kind is None else {kind})
+        for stored in merge(logged, self._others(feeds, kind), key=attrgetter("position")):
             is_of = feeds is None or any(
                 sound.named(stored.text) == (feed, stored.sequence) for feed in feeds
             )
-            if is_of and not _is_ignored(stored, self.feeds):
+            if is_of and not self._is_ignored(stored):
                 yield stored
+
+    def _others(self, feeds: Collection[str] | None, kind: str | None) -> list[Stored]:
+        """Return the messages of other branches, of some feeds or all, of one type or all."""
+        others = self.merged.others(feeds)
+        return [each for each in others if kind is None or content_type(each.message) == kind]
+
+    def _is_ignored(self, stored: Stored) -> bool:
+        """Return whether a message comes from the fork of its feed on, and is not merged."""
+        named = sound.named(stored.text) if self.feeds.forks() else None
+        return named is not None and self.merged.is_ignored(*named)
 
     def _newest(self, feeds: Collection[str] | None, limit: int, kind: str | None) -> list[Stored]:
         most = limit
         while True:
             parts = [[*self.feeds.newest(most, feed, kind)] for feed in (feeds or (None,))]
-            found = [stored for stored in chain.from_iterable(parts) if not _is_ignored(stored, self.feeds)]
+            found = [stored for stored in chain.from_iterable(parts) if not self._is_ignored(stored)]
+            found += self._others(feeds, kind)
             if len(found) >= limit or all(len(part) < most for part in parts):
                 return sorted(found, key=attrgetter("position"))[-limit:]
             most *= 4
@@ -385,9 +445,3 @@ def _add_word(path: Path, word: str) -> None:
         file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         with open(file, "w", encoding="utf-8") as lines:
             lines.write(f"{word}\n")
-
-
-def _is_ignored(stored: Stored, feeds: SqliteFeeds) -> bool:
-    """Return whether a message comes from the fork of its feed on."""
-    named = sound.named(stored.text) if feeds.forks() else None
-    return named is not None and feeds.is_ignored(*named)

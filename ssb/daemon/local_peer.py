@@ -14,6 +14,7 @@ from base.endpoint import StreamEvent
 from base.timers import earliest
 from ssb.applications.fusion import ENTRUST, FUSION
 from ssb.applications.pubs import PUB, to_call
+from ssb.branches.exchange import BranchExchange
 from ssb.canonical import Value
 from ssb.daemon.account import Account
 from ssb.daemon.device_calls import DeviceCalls
@@ -150,6 +151,14 @@ class LocalPeer(PeerWrapper):
             account.set_aliases,
             lambda: int(self._access.now_ms),
         )
+        branches = BranchExchange(
+            account.merged,
+            [feed for feed in account.merged.feeds if self._replicates(feed)],
+            options.replication,
+            random,
+            is_carried=lambda feed: feed not in account.feeds.forks(),
+            is_hidden=self._hides,
+        )
         self.peer = Peer(
             account.identity,
             account.feeds,
@@ -164,6 +173,7 @@ class LocalPeer(PeerWrapper):
             loose=self.loose,
             visits=self.visits,
             room=self.room,
+            branches=branches,
         )
         super().__init__(self.peer)
         for author, blocked in account.graph.blocks():
@@ -194,6 +204,10 @@ class LocalPeer(PeerWrapper):
     def settle(self) -> None:
         """Continue the own feed after the last message held here: the user declares that nobody has more."""
         self._recovery.settle()
+
+    def merge_branches(self, now: int) -> None:
+        """Exchange the branches of the feeds that are merged, as far as they are replicated."""
+        self.peer.merge([feed for feed in self._account.merged.feeds if self._replicates(feed)], now)
 
     def connect(self, address: PeerAddress, now: int) -> None:
         """Call a peer, now and whenever there is no connection with it, unless it is blocked."""
@@ -235,7 +249,8 @@ class LocalPeer(PeerWrapper):
         """See StreamEndpoint."""
         self._access.now_ms = self._now_ms(now)
         super().on_stream(event, now)
-        self._recovery.check_claim(event.stream, now)
+        if not self._account.merged.is_forked(self._account.own.feed):  # else numbers prove nothing
+            self._recovery.check_claim(event.stream, now)
 
     def _follow_up(self, now: int) -> None:
         """Process new messages: follow and unfollow feeds, and report damage."""
@@ -294,6 +309,7 @@ class LocalPeer(PeerWrapper):
         self.peer.want_all(sorted(self._beside - before), now)
         for feed in sorted(before - self._beside - self._account.graph.replicated()):
             self.peer.unwant(feed, now)
+        self.merge_branches(now)
 
     def _visit(self, now: int) -> None:
         """Pass on what comes through rooms, and call those who are there."""
@@ -307,6 +323,9 @@ class LocalPeer(PeerWrapper):
                 self._events.append(PeerEvent(now, "refused", peer, detail))
             else:
                 self._meet(peer, now)
+
+    def _hides(self, feed: str, peer: str) -> bool:
+        return self.peer.protocol.hides(feed, peer)
 
     def _replicates(self, feed: str) -> bool:
         return feed in self._account.graph.replicated() or feed in self._beside
@@ -341,6 +360,7 @@ class LocalPeer(PeerWrapper):
         self._replicate_beside(now)  # a block counts there, too
         for feed in sorted(changes.removed - self._beside):
             self.peer.unwant(feed, now)
+        self.merge_branches(now)
 
     def _apply_block(self, author: str, feed: str, now: int) -> None:
         """Hide an author's feed from one that the author blocks, or show it again."""

@@ -34,8 +34,10 @@ LONGEST_NAME: Final = 100
 
 _LONGEST_SHOWN = 30
 _VERSION = 4
-_TYPES = {CONTACT, ABOUT, END, PUB, FUSION}
+TYPES: Final = frozenset({CONTACT, ABOUT, END, PUB, FUSION})
+"""Types of the messages that views are computed from."""
 _MOST_BEHIND = 2_000  # messages that the next opening has to read
+_RESTATED = 1 << 53  # above all numbers of messages
 
 
 def shown(name: str | None) -> str:
@@ -66,6 +68,7 @@ class Views:
         self._origin = origin
         self._hops = hops
         self._behind = 0  # messages that the file lacks
+        self._is_void = False
         if not self._load():
             self._begin()
         self._catch_up()
@@ -84,6 +87,22 @@ class Views:
             if self._behind >= _MOST_BEHIND:
                 self.save()
 
+    def restate(self, author: str, messages: Iterable[Message]) -> None:
+        """Let the statements of an author hold in the order of these messages, not of their numbers.
+
+        For a feed whose branches are merged (`ssb.branches`): two of its messages may have one number.
+        """
+        self._restated += 1
+        for number, message in enumerate(messages, _RESTATED + (self._restated << 32)):
+            if isinstance(message.content, dict):
+                self._add_content(author, number, message.content)
+
+    def discard(self) -> None:
+        """Compute the views anew at the next opening: messages were deleted."""
+        self._is_void = True
+        with suppress(OSError):
+            self._path.unlink(missing_ok=True)
+
     def namer(self) -> Callable[[str], str | None]:
         """Return a function from feeds to their current names; None for feeds without a name.
 
@@ -100,6 +119,8 @@ class Views:
     def save(self) -> None:
         """Write the file; failures are ignored, as the views can be computed again."""
         self._catch_up()
+        if self._is_void:
+            return
         feeds: dict[str, int] = {}
         stated = [
             (feeds.setdefault(author, len(feeds)), feeds.setdefault(about, len(feeds)), relation, sequence)
@@ -109,6 +130,7 @@ class Views:
         content = {
             "version": _VERSION,
             "cursor": self._cursor,
+            "restated": self._restated,
             "feeds": [*feeds],
             "stated": [*chain.from_iterable(stated)],
             "ended": [*self.graph.ends()],
@@ -131,6 +153,7 @@ class Views:
         self.fusions = Fusions()
         self.pubs = Pubs()
         self._cursor: tuple[int, str] = (0, "")
+        self._restated = 0  # how often restate() was called
 
     def _load(self) -> bool:
         """Read the file; return False if it is missing, damaged, or another store's."""
@@ -148,6 +171,7 @@ class Views:
             return False
         self._begin()
         self._cursor = position, id_
+        self._restated = int(content.get("restated", 0))
         feeds, numbers = content["feeds"], iter(content["stated"])
         relations = {int(relation): relation for relation in Relation}
         stated = (
@@ -180,7 +204,7 @@ class Views:
             self._cursor = last.position, last.id
 
     def _after(self, position: int) -> Iterable[Stored]:
-        return read_log(self._feeds, position, _TYPES)
+        return read_log(self._feeds, position, TYPES)
 
     def _fuse(self, message: Message) -> None:
         changed = self.fusions.add(message)
@@ -204,4 +228,4 @@ class Views:
             )
         elif kind == PUB:
             self.pubs.add_content(author, sequence, content)
-        return kind in _TYPES
+        return kind in TYPES

@@ -1,6 +1,6 @@
 """A Scuttlebutt peer as a program of a node: its connections, and the replication over them."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from random import Random
 from types import MappingProxyType
 
@@ -16,6 +16,7 @@ from base.endpoint import (
     Writable,
 )
 from base.timers import earliest
+from ssb.branches.exchange import BranchExchange
 from ssb.keys import Identity
 from ssb.message import ForkedFeed, InvalidMessage, Message
 from ssb.peer.access import OPEN_ACCESS, AccessPolicy
@@ -36,6 +37,8 @@ from ssb.transport.address import InvalidAddress, PeerAddress, parse_address
 from ssb.transport.muxrpc import ProtocolError
 from ssb.transport.secure_stream import ChannelError
 
+_NOBODY = -1  # no connection
+
 
 class Peer:
     """A peer: a StreamEndpoint with one StreamPort, and a GroupPort for each medium to be announced on.
@@ -55,6 +58,7 @@ class Peer:
         loose: single messages by their ids; None if it handles none.
         visits: rooms to visit, and streams through them; None if it visits none.
         room: the room that it is; None if it is none.
+        branches: the replication of merged feeds beside that of all feeds; None if it merges none.
 
     Attributes:
         protocol: of replication.
@@ -78,8 +82,10 @@ class Peer:
         loose: Loose | None = None,
         visits: Visits | None = None,
         room: Room | None = None,
+        branches: BranchExchange | None = None,
     ) -> None:
         self._identity = identity
+        self._feeds = feeds
         self._access = access
         self._epoch_ms = epoch_ms
         self.protocol: Replication = replication or Ebt(feeds, clocks, wanted, options.replication, random)
@@ -89,7 +95,7 @@ class Peer:
         self._outputs: list[tuple[int, bytes, Address | None]] = []
         self._events: list[PeerEvent] = []
         rooms = [each for each in (visits, room) if each is not None]
-        self.services = Services(identity.ref, feeds, self.protocol, blobs, access, loose, rooms)
+        self.services = Services(identity.ref, feeds, self.protocol, blobs, access, loose, rooms, branches)
         self._streams = Streams(visits)
         self.connections = Connections(
             identity, options, random, access, self.protocol, self.services, self._events, self._streams
@@ -153,6 +159,19 @@ class Peer:
                 self.connections.changed(connection)
         self.connections.update(now)
 
+    def merge(self, feeds: Collection[str], now: int) -> None:
+        """Replicate these feeds with all their branches from now on, and no others."""
+        branches = self.services.branches
+        if branches is None or {*feeds} == {*branches.wanted}:
+            return
+        for feed in [feed for feed in branches.wanted if feed not in feeds]:
+            branches.unwant(feed, now)
+        branches.want_all(feeds, now)
+        for connection in self.connections.values():
+            if connection.remote and connection.is_served:
+                self.services.open_branches(connection, now)
+        self.connections.update(now)
+
     def on_lost(self, feed: str, now: int) -> None:
         """Fetch again messages of a feed that are damaged in the store."""
         self.protocol.on_lost(feed, now)
@@ -178,7 +197,7 @@ class Peer:
         Returns for each feed with an invalid message the reason; raises StoreError.
         """
         refused = self.protocol.append(messages, now, self._now_ms(now))
-        self._events += [PeerEvent(now, "stored", message=stored) for stored in self._take_stored()]
+        self._events += [PeerEvent(now, "stored", message=stored) for stored in self._take_stored(now)]
         self.connections.update(now)
         return refused
 
@@ -193,7 +212,10 @@ class Peer:
 
     def on_appended(self, feed: str, now: int) -> None:
         """Pass on messages that another has stored, such as this peer's own."""
-        self.protocol.on_appended(feed, now)
+        if not self._feeds.is_frozen(feed):
+            self.protocol.on_appended(feed, now)
+        if self.services.branches is not None and feed in self.services.branches.wanted:
+            self.services.branches.on_appended(feed, now)
         self.connections.update(now)
 
     def query(self, feed: str, now: int) -> None:
@@ -237,6 +259,7 @@ class Peer:
         return earliest(
             # The application may have changed the replication without this peer.
             0 if self.protocol.has_changed else None,
+            *self._deadlines_of_branches(),
             self._announces_at,
             self.protocol.next_deadline(),
             self.connections.next_deadline(),
@@ -249,6 +272,8 @@ class Peer:
             self._outputs += [(port, text, None) for port, text in self._announcements.items()]
         self.connections.wake(now)
         self.protocol.wake(now)
+        if self.services.branches is not None:
+            self.services.branches.wake(now)
         self.connections.update(now)
 
     def on_stream(self, event: StreamEvent, now: int) -> None:
@@ -295,7 +320,7 @@ class Peer:
 
     def _report_stored(self, connection: Connection, now: int) -> None:
         """Create the events for a peer's input: new messages, and answers."""
-        messages = self._take_stored()
+        messages = self._take_stored(now, connection.number)
         connection.useful += len(messages)
         self.connections.scheduler.on_useful(connection.remote, len(messages))
         self._events += [PeerEvent(now, "stored", connection.remote, message=message) for message in messages]
@@ -307,8 +332,23 @@ class Peer:
                 PeerEvent(now, "answered", answer.remote, f"{answer.feed}: {said}", answer=answer)
             )
 
-    def _take_stored(self) -> list[Message]:
+    def _deadlines_of_branches(self) -> Iterator[int | None]:
+        branches = self.services.branches
+        if branches is not None:
+            yield 0 if branches.has_changed else branches.next_deadline()
+
+    def _take_stored(self, now: int, by: int | None = None) -> list[Message]:
+        """Return the new messages, those of other branches among them; `by` is their connection."""
         stored = self.protocol.take_stored()
+        branches = self.services.branches
+        if branches is not None:
+            for message in stored:
+                if message.author in branches.wanted:
+                    branches.pass_on(message, now, _NOBODY if by is None else by)
+            others = branches.take_stored()
+            for feed in {message.author: None for message in others}:
+                self.protocol.on_appended(feed, now, by)
+            stored = [*stored, *others]
         if self.services.loose is not None:
             self.services.loose.came(stored)
         if self.services.blobs is not None:

@@ -492,7 +492,7 @@ BOUNDS = (
     ),
     Bound(
         "tips that are named for ever",
-        reads(FeedTree, "write", "- self._named", ""),
+        reads(FeedTree, "joined", "- self._named", ""),
         test_a_device_names_the_other_branch_once_it_has_read_it,
     ),
     Bound(
@@ -512,7 +512,7 @@ BOUNDS = (
     ),
     Bound(
         "news that come between two first notes, and are not told",
-        reads(BranchExchange, "_pass_on", "session.told.discard(feed)", "pass"),
+        reads(BranchExchange, "pass_on", "session.told.discard(feed)", "pass"),
         test_peers_that_are_connected_come_to_have_all_branches,
     ),
     Bound(

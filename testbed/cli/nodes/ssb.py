@@ -13,6 +13,7 @@ import click
 from ssb.graph import CONTACT
 from testbed.cli.group import LazyGroup
 from testbed.cli.nodes.ssb_lines import (
+    branches_text,
     label,
     numbers_text,
     reference_of,
@@ -44,6 +45,7 @@ class Settings:
         "vouched": "testbed.cli.nodes.ssb_check:vouched",
         "end": "testbed.cli.nodes.ssb_end:end",
         "delete": "testbed.cli.nodes.ssb_end:delete",
+        "merge": "testbed.cli.nodes.ssb_device:merge",
         "device": "testbed.cli.nodes.ssb_device:device",
         "get": "testbed.cli.nodes.ssb_view:get",
         "links": "testbed.cli.nodes.ssb_view:links",
@@ -406,6 +408,8 @@ def status(settings: Settings, as_json: bool) -> None:
         click.echo(f"in doubt     {state['doubt']}")
     for feed, number in state["forked"].items():
         click.echo(f"forked       {label(feed, names)}; ignored from message {number} on")
+    for feed, merged in state["merged"].items():
+        click.echo(f"merged       {label(feed, names)}: {branches_text(merged)}")
     for feed, successor in state["ended"].items():
         on = "" if successor is None else f"; goes on as {label(successor, names)}"
         click.echo(f"ended        {label(feed, names)}{on}")
