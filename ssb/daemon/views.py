@@ -33,7 +33,7 @@ LONGEST_NAME: Final = 100
 """Characters of a name that are stored."""
 
 _LONGEST_SHOWN = 30
-_VERSION = 4
+_VERSION = 5
 TYPES: Final = frozenset({CONTACT, ABOUT, END, PUB, FUSION})
 """Types of the messages that views are computed from."""
 _MOST_BEHIND = 2_000  # messages that the next opening has to read
@@ -171,7 +171,7 @@ class Views:
             return False
         self._begin()
         self._cursor = position, id_
-        self._restated = int(content.get("restated", 0))
+        self._restated = int(content["restated"])
         feeds, numbers = content["feeds"], iter(content["stated"])
         relations = {int(relation): relation for relation in Relation}
         stated = (
