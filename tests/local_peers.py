@@ -29,6 +29,7 @@ class LocalPeers:
         directory: has an account in a directory for each.
         links: pairs of names.
         rooms: those that are rooms, and whether these are open.
+        keys: those that have the key of another one.
     """
 
     def __init__(
@@ -36,6 +37,7 @@ class LocalPeers:
         directory: Path,
         links: Iterable[tuple[str, str]],
         rooms: Mapping[str, bool] = MappingProxyType({}),
+        keys: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         pairs = list(links)
         spec = TopologySpec(links=tuple({"a": a, "b": b, "delay_ms": 5.0} for a, b in pairs))
@@ -46,7 +48,7 @@ class LocalPeers:
             place = directory / name
             place.mkdir(exist_ok=True)
             is_new = not (place / "secret").exists()
-            identity = Identity.from_seed(sha256(name.encode()).digest())
+            identity = Identity.from_seed(sha256(keys.get(name, name).encode()).digest())
             self.accounts[name] = account = Account(place, identity=identity)
             if is_new:
                 account.own.settle()  # nobody has used it elsewhere

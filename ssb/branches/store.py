@@ -82,10 +82,14 @@ class BranchTable(Database):
                 return stored.message
         return None
 
-    def remove(self, feed: str) -> None:
-        """Delete the messages of a feed."""
+    def remove(self, feed: str, messages: Iterable[Message] | None = None) -> None:
+        """Delete messages of a feed; all by default."""
         with self._transaction():
-            self._database.execute("DELETE FROM branches WHERE author = ?", (feed,))
+            if messages is None:
+                self._database.execute("DELETE FROM branches WHERE author = ?", (feed,))
+            else:
+                ids = [(parse_message(message.id),) for message in messages]
+                self._database.executemany("DELETE FROM branches WHERE id = ?", ids)
 
     def _sound(self, query: str, value: str | bytes) -> list[Stored]:
         found = []
@@ -233,11 +237,24 @@ class MergedFeeds:
             return self.served.publish(identity, content, now_ms, on_signed)
         tree = self.tree(feed)
         tree.check_room()
+        self._resume(tree, self.last(feed), now_ms)
         joined = tree.joined(self.last(feed), content)
         if joined is not None:
             with suppress(InvalidMessage):  # too long
                 return self.served.go_on(identity, joined, now_ms, on_signed)
         return self.served.go_on(identity, content, now_ms, on_signed)
+
+    def _resume(self, tree: FeedTree, last: Message | None, now_ms: float) -> None:
+        """Let the served branch go on with the longest one behind its last message, if there is one.
+
+        So a device that has lost messages goes on behind them, and writes no further branch.
+        """
+        ends = (tree.behind([tip], {last.id} if last is not None else set()) for tip in tree.tips.values())
+        onward = [found for found in ends if found and found[0].previous == (last and last.id)]
+        if onward:
+            found = max(onward, key=lambda messages: (len(messages), messages[-1].id))
+            self.served.adopt(found, now_ms)
+            self._branches.remove(found[0].author, found)
 
     # What is here beside the served branches
 

@@ -249,7 +249,9 @@ class LocalPeer(PeerWrapper):
         """See StreamEndpoint."""
         self._access.now_ms = self._now_ms(now)
         super().on_stream(event, now)
-        if not self._account.merged.is_forked(self._account.own.feed):  # else numbers prove nothing
+        if self._account.merged.is_forked(self._account.own.feed):
+            self._recovery.on_fork()
+        else:
             self._recovery.check_claim(event.stream, now)
 
     def _follow_up(self, now: int) -> None:

@@ -132,6 +132,10 @@ class Admission(FeedStore, Closing, ABC):
         self._ends |= changes.ends
         return message
 
+    def adopt(self, messages: Sequence[Message], received: float) -> None:
+        """Store the next messages of a forked feed whose branches are merged; they are verified already."""
+        self._commit(Changes(received, [*messages]))
+
     def fork_of(self, feed: str) -> int | None:
         """The number of a forked feed's first ignored message (`ignored_from`); None if it is not forked."""
         proof = self.forks().get(feed)
