@@ -16,7 +16,7 @@ from fresh_seeds import first_fresh_seed
 from local_peers import LocalPeers
 from patience import PATIENCE_S
 from processes import free_port
-from stock_peer import OurPeer, until
+from stock_peer import OurPeer, StockPeer, node_modules, until
 from test_ssb_import import ssb
 
 from base.endpoint import Program, StreamPort
@@ -423,3 +423,34 @@ def test_nothing_follows_an_end_on_its_branch(tmp_path: Path) -> None:
         assert account.merged.append([first, other, end], 1.0).stored == 3
         assert account.merged.append([beside], 1.0).stored == 1
         assert "has ended this branch" in str(account.merged.append([after], 1.0).refused[AUTHOR.ref])
+
+
+@pytest.mark.parametrize("is_merged", [True, False])
+def test_stock_peers_see_a_frozen_feed_as_ever(tmp_path: Path, is_merged: bool) -> None:
+    """They get what else there is, on the same connection, and no message of the feed."""
+    node_modules()
+    first = Message.create(AUTHOR, None, {"type": "post", "text": "first"}, 1)
+    one, other = branch(1, first), branch(2, first)
+    contact = {"type": "contact", "contact": AUTHOR.ref, "following": True}
+    call(tmp_path / "ours", "publish", arguments=[contact])
+    with closing(Account(tmp_path / "ours")) as account:
+        if is_merged:
+            account.merge(AUTHOR.ref)
+            account.merged.append([first, *one, *other], 1.0)
+        else:
+            account.feeds.append([first, *one], 1.0)
+            account.feeds.append(other, 1.0)
+    with StockPeer(tmp_path / "stock") as stock, OurPeer(tmp_path / "ours") as ours:
+        assert len(ours.ids(AUTHOR.ref)) == (7 if is_merged else 1)
+        stock.do("publish", count=3, size=100)
+        ours.follow(stock.id)
+        stock.do("request", feeds=[ours.id, AUTHOR.ref])
+        ours.do("connect", arguments=[stock.address])
+        until(lambda: stock.do("heads").get(ours.id) == 2 and len(ours.ids(stock.id)) == 3)
+        ours.publish(2)
+        until(lambda: stock.do("heads").get(ours.id) == 4)
+        assert AUTHOR.ref not in stock.do("heads")
+        (connection,) = ours.do("status")["connections"]
+        assert connection["ebt"]
+        assert not ours.do("status")["refused"]
+        assert not ours.do("status")["set_aside"]
