@@ -15,6 +15,7 @@
     dropped.json    ids of messages whose contents the user has deleted here
     merged.json     feeds whose branches are merged
     branches.sqlite their branches beside those in feeds.sqlite (ssb.branches.store)
+    added           blobs that the user has added, which no limit drops, one a line
     deleted         ids of messages whose blobs have been deleted, one a line
     socket          of the running peer, for commands
 
@@ -22,8 +23,9 @@ One program writes to it at a time. Only its owner can read its contents, even i
 before, and open to others.
 """
 
+import json
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from functools import cached_property, partial
 from heapq import merge
@@ -46,7 +48,7 @@ from ssb.groups.envelope import SUFFIX as BOX2
 from ssb.groups.envelope import Key, box, context_of
 from ssb.groups.groups import Groups
 from ssb.key_file import KeyFileError
-from ssb.keys import Identity, is_feed
+from ssb.keys import Identity, is_feed, named_blobs
 from ssb.message import Message
 from ssb.rooms.alias import Alias, InvalidAlias, check
 from ssb.store import sound
@@ -55,7 +57,7 @@ from ssb.store.blobs import DirectoryBlobs
 from ssb.store.clocks import ClockDirectory
 from ssb.store.contents import Contents
 from ssb.store.database import keep_private, write_private
-from ssb.store.feeds import Stored, StoreError, read_log
+from ssb.store.feeds import Stored, StoreError, read_feed, read_log
 from ssb.store.mark import Mark
 from ssb.store.own_feed import OwnFeed
 from ssb.store.sqlite import SqliteFeeds
@@ -68,7 +70,9 @@ SUITE_SECRET: Final = "secret.ed448"
 STORE: Final = "feeds.sqlite"
 IMPORTED: Final = "it was imported"
 DELETED: Final = "deleted"
-_LISTS: Final = ("peers.json", "invites.json", "aliases.json", "dropped.json", "merged.json", DELETED)
+ADDED: Final = "added"
+_LIMITED: Final = "limited"  # a word in that file, once a limit has held
+_LISTS: Final = ("peers.json", "invites.json", "aliases.json", "dropped.json", "merged.json", DELETED, ADDED)
 
 
 def is_account(path: Path) -> bool:
@@ -163,10 +167,50 @@ class Account:
         """The blobs; opened on first use, as all are counted."""
         return DirectoryBlobs(self.path / "blobs")
 
+    def add_blob(self, data: bytes) -> str:
+        """Store a blob of the user's, which no limit drops. Raises RefusedBlob and StoreError."""
+        blob = self.blobs.add(data)
+        _add_word(self.path / ADDED, blob)
+        if "own_blobs" in self.__dict__:
+            self.own_blobs.add(blob)
+        return blob
+
+    @cached_property
+    def own_blobs(self) -> set[str]:
+        """The blobs that no limit drops: those that the user has added, or named on any device.
+
+        On first use all messages of the user are read. Nothing tells which of the blobs that were here before
+        a first limit the user has added: those that no message here names count as added.
+        """
+        if _LIMITED not in _words_of(self.path / ADDED):
+            self._keep_unnamed(self.blobs.blobs())
+            _add_word(self.path / ADDED, _LIMITED)
+        found = {*_words_of(self.path / ADDED)} - {_LIMITED}
+        devices = self.views.fusions.devices(self.identity.ref)
+        for feed in devices:
+            for stored in chain(read_feed(self.feeds, feed), self.merged.others([feed])):
+                found |= self.blobs_in(stored.message)
+        return found
+
+    def on_imported(self, blobs: Iterable[str]) -> None:
+        """Record that blobs came from another program of the user's, after the messages that it has kept."""
+        if _LIMITED in _words_of(self.path / ADDED):
+            self._keep_unnamed(blobs)
+
+    def _keep_unnamed(self, blobs: Iterable[str]) -> None:
+        """Count the blobs that no message here names as added by the user."""
+        unnamed = [blob for blob in blobs if not self.backlinks.authors(blob, 0, 1)]
+        _add_word(self.path / ADDED, *unnamed)
+
+    def blobs_in(self, message: Message) -> set[str]:
+        """Return the blobs that a message names, a private one that the user can open, too."""
+        opened = self.open_private(message) if isinstance(message.content, str) else None
+        return {*named_blobs(message.text if opened is None else json.dumps(dict(opened)))}
+
     @cached_property
     def contents(self) -> Contents:
         """The contents of detached messages; opened on first use, as all messages that name some are read."""
-        contents = Contents(self.blobs, on_deletion=partial(_add_word, self.path / DELETED))
+        contents = Contents(self.blobs, on_deletion=partial(_forget, self.path / DELETED))
         named = (stored.message for stored in read_log(self.feeds, 0, {DETACHED, DELETE}))
         others = (stored.message for stored in self.merged.others())
         contents.restore(chain(named, others), self._dropped(), _words_of(self.path / DELETED))
@@ -269,6 +313,8 @@ class Account:
             self._restate(message)
         if "groups" in self.__dict__:
             self.groups.add(message)
+        if "own_blobs" in self.__dict__ and message.author in self.views.fusions.devices(self.identity.ref):
+            self.own_blobs.update(self.blobs_in(message))
 
     def get(self, id_: str) -> Message | None:
         """Return the message with an id: of a feed, of another branch of it, or out of order."""
@@ -439,9 +485,17 @@ def _words_of(path: Path) -> list[str]:
         raise StoreError(f"{path}: {error.strerror}") from None
 
 
-def _add_word(path: Path, word: str) -> None:
+def _forget(path: Path, word: str) -> None:
     """Append to the words of a file. If its end is lost, a blob is fetched and deleted once more."""
-    with suppress(OSError):
+    with suppress(StoreError):
+        _add_word(path, word)
+
+
+def _add_word(path: Path, *words: str) -> None:
+    """Append to the words of a file, one a line. Raises StoreError."""
+    try:
         file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         with open(file, "w", encoding="utf-8") as lines:
-            lines.write(f"{word}\n")
+            lines.writelines(f"{word}\n" for word in words)
+    except OSError as error:
+        raise StoreError(f"{path}: {error.strerror}") from None

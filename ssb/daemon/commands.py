@@ -256,7 +256,7 @@ class Commands:
         except OSError as error:
             raise CommandError(f"{path}: {error.strerror}") from None
         try:
-            blob = self._account.blobs.add(data)
+            blob = self._account.add_blob(data)
         except RefusedBlob as error:
             raise CommandError(f"{path}: {error}") from None
         if self._running is not None:
@@ -282,6 +282,7 @@ class Commands:
 
     def _want_blob(self, blob: str) -> bool:
         if self._account.blobs.size(blob) is not None:
+            self._account.blobs.touch(blob)
             return True
         if self._running is None:
             raise CommandError("the blob is not here, and the peer that could fetch it is not running")
@@ -315,6 +316,7 @@ class Commands:
         }
         if self._running is not None:
             peer, clock = self._running
+            status["blob_storage_limit"] = peer.blob_storage_limit
             status["replicated"] = len(peer.peer.protocol.wanted)  # members of groups among them
             now = clock()
             status["connections"] = [

@@ -31,6 +31,7 @@ from ssb.peer.peer import Peer
 from ssb.peer.program import PeerEvent, PeerWrapper
 from ssb.replication.blobs import Blobs
 from ssb.replication.loose import Loose
+from ssb.replication.storage import StorageLimit
 from ssb.rooms.alias import sign
 from ssb.rooms.room import REGISTER, Room, RoomOptions
 from ssb.rooms.visits import DENIED, Visits
@@ -120,6 +121,7 @@ class LocalPeer(PeerWrapper):
     Attributes:
         peer, blobs, loose, visits, room: see Peer.
         epoch_ms: see above.
+        blob_storage_limit: see PeerOptions.
     """
 
     def __init__(
@@ -139,7 +141,9 @@ class LocalPeer(PeerWrapper):
         self._passing: deque[StreamEvent] = deque()  # of streams through rooms
         self._beside = account.beside()
         wanted = sorted(account.graph.replicated() | self._beside)
-        self.blobs = Blobs(account.blobs, contents=account.contents)
+        limit = self.blob_storage_limit = options.blob_storage_limit
+        storage = None if limit is None else self._storage(limit)
+        self.blobs = Blobs(account.blobs, contents=account.contents, storage=storage)
         self.blobs.update_contents()
         self.loose = Loose(account.feeds)
         self.visits = Visits(account.identity.ref, self._access.meets, self._replicates)
@@ -150,14 +154,6 @@ class LocalPeer(PeerWrapper):
             account.aliases(),
             account.set_aliases,
             lambda: int(self._access.now_ms),
-        )
-        branches = BranchExchange(
-            account.merged,
-            [feed for feed in account.merged.feeds if self._replicates(feed)],
-            options.replication,
-            random,
-            is_carried=lambda feed: feed not in account.feeds.forks(),
-            is_hidden=self._hides,
         )
         self.peer = Peer(
             account.identity,
@@ -173,19 +169,25 @@ class LocalPeer(PeerWrapper):
             loose=self.loose,
             visits=self.visits,
             room=self.room,
-            branches=branches,
+            branches=self._branches(options, random),
         )
         super().__init__(self.peer)
-        for author, blocked in account.graph.blocks():
-            self.peer.replication.hide(author, blocked, now)
-        for host, port, reference in account.known_peers():
-            self.peer.add(reference, (host, port), now)
+        self._begin(now)
         self._recovery = Recovery(account.own, self.peer, now)
         self._time = now
         self._has_news_of_devices = True
         self._calls_loopback = options.calls_loopback
         self._has_news_of_pubs = True
         self._call_pubs(now)
+        if storage is not None:
+            storage.make_room()
+
+    def _begin(self, now: int) -> None:
+        """Tell the peer of blocks and of addresses that are known."""
+        for author, blocked in self._account.graph.blocks():
+            self.peer.replication.hide(author, blocked, now)
+        for host, port, reference in self._account.known_peers():
+            self.peer.add(reference, (host, port), now)
 
     # For the user
 
@@ -325,6 +327,32 @@ class LocalPeer(PeerWrapper):
                 self._events.append(PeerEvent(now, "refused", peer, detail))
             else:
                 self._meet(peer, now)
+
+    def _storage(self, limit: int) -> StorageLimit:
+        """Return the limit on blobs; what the user has added or named, and contents of messages, stay."""
+        account, own = self._account, self._account.own_blobs
+
+        def is_kept(blob: str) -> bool:
+            return blob in own or account.contents.needs(blob)
+
+        def on_drop(blob: str, size: int) -> None:
+            detail = f"{size:,} bytes, as all blobs may have {limit:,}"
+            self._events.append(PeerEvent(self._time, "dropped", blob, detail))
+            self.blobs.unwant(blob)  # so that a later want is told to others again
+
+        return StorageLimit(account.blobs, limit, is_kept, on_drop)
+
+    def _branches(self, options: PeerOptions, random: Random) -> BranchExchange:
+        """Return the exchange of branches beside EBT, which carries a feed until it is forked."""
+        merged, feeds = self._account.merged, self._account.feeds
+        return BranchExchange(
+            merged,
+            [feed for feed in merged.feeds if self._replicates(feed)],
+            options.replication,
+            random,
+            is_carried=lambda feed: feed not in feeds.forks(),
+            is_hidden=self._hides,
+        )
 
     def _hides(self, feed: str, peer: str) -> bool:
         return self.peer.protocol.hides(feed, peer)

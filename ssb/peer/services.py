@@ -371,7 +371,9 @@ class Services:
             case ("blobs", "createWants"), "source" if self.blobs is not None:
                 connection.wants_told = call
             case ("blobs", "get"), "source" if self.blobs is not None:
-                self._stream(connection, call, BlobSource(self.blobs.store, arguments))
+                blob_source = BlobSource(self.blobs.store, arguments)
+                self.blobs.on_wanted_here(blob_source.blob)
+                self._stream(connection, call, blob_source)
             case ("blobs", "has" | "size"), "async" if self.blobs is not None:
                 size = self.blobs.store.size(blobs.read_reference(arguments[0] if arguments else None))
                 calls.answer(call, size is not None if event.name == blobs.HAS else size)
