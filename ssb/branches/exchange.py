@@ -250,8 +250,9 @@ class BranchExchange(Replicator):
     def wake(self, now: int) -> None:
         """See Replication: another peer is asked in place of a silent one."""
         for feed in sorted(self._patience.expire(now)):
-            if feed in self._awaited:
-                self._await_no_more(feed, now)
+            if feed in self._awaited:  # unless the other protocol has just brought something
+                before = self._awaited.pop(feed)
+                self._ask(feed, now, is_overdue=len(self._branched.tree(feed)) <= before)
                 continue
             session = self.sessions.get(self._asked.get(feed, 0))
             if session is not None:
@@ -355,18 +356,18 @@ class BranchExchange(Replicator):
                 session.report_due = None
                 self._changed[session.number] = None
 
-    def _ask(self, feed: str, now: int) -> None:
-        """Ask a peer that has named a message that is not here, unless one is asked."""
+    def _ask(self, feed: str, now: int, *, is_overdue: bool = False) -> None:
+        """Ask a peer that has named a message that is not here, unless one is asked.
+
+        What another protocol carries is asked for only when it `is_overdue`.
+        """
         if feed in self._asked or feed not in self._wanted:
             return
-        if self._is_carried(feed):
+        if self._is_carried(feed) and not is_overdue:
             if feed not in self._awaited and any(each.offers.get(feed) for each in self.sessions.values()):
                 self._awaited[feed] = len(self._branched.tree(feed))
                 self._patience.set(feed, now + self._limits.patience)
             return
-        self._ask_one(feed, now)
-
-    def _ask_one(self, feed: str, now: int) -> None:
         self._awaited.pop(feed, None)
         for session in self.sessions.values():
             if session.offers.get(feed) and feed not in session.aside:
@@ -381,14 +382,6 @@ class BranchExchange(Replicator):
         self._asked.pop(feed, None)
         self._patience.set(feed, None)
         self._ask(feed, now)
-
-    def _await_no_more(self, feed: str, now: int) -> None:
-        """Ask for what the other protocol has not brought, unless it has just brought something."""
-        before = self._awaited.pop(feed)
-        if len(self._branched.tree(feed)) > before:
-            self._ask(feed, now)
-        else:
-            self._ask_one(feed, now)
 
     # Replicator
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from ssb.branches.tree import FeedTree
 from ssb.ending import end_of
-from ssb.keys import Identity, InvalidRef, parse_message
+from ssb.keys import Identity, InvalidRef, is_feed, parse_message
 from ssb.message import ForkedFeed, InvalidMessage, Message
 from ssb.store import sound
 from ssb.store.database import Database
@@ -34,13 +34,16 @@ CREATE TABLE branches (
     received REAL NOT NULL,
     text BLOB NOT NULL
 );
-CREATE INDEX branches_by_author ON branches (author, sequence);
+CREATE INDEX branches_by_author ON branches (author);
+CREATE TABLE merged (author TEXT PRIMARY KEY);
 """
 _STORED = "SELECT id, author, sequence, position, received, text FROM branches"
 
 
 class BranchTable(Database):
-    """The messages of other branches, each with the position in the log of all feeds that it came behind.
+    """The feeds that are merged, and the messages of their other branches.
+
+    Each message has the position in the log of all feeds that it came behind.
 
     Args:
         path: of the file.
@@ -57,6 +60,22 @@ class BranchTable(Database):
     def __init__(self, path: Path, hmac_key: bytes | None) -> None:
         self._hmac_key = hmac_key
         super().__init__(path)
+
+    def merged(self) -> list[str]:
+        """Return the feeds that are merged."""
+        rows = self._query("SELECT author FROM merged ORDER BY author")
+        return [author for (author,) in rows if is_feed(author)]
+
+    def merge(self, feed: str) -> None:
+        """Record that a feed is merged."""
+        with self._transaction(is_final=True):
+            self._database.execute("INSERT OR IGNORE INTO merged VALUES (?)", (feed,))
+
+    def split(self, feed: str) -> None:
+        """Record that a feed is merged no more, and delete its messages."""
+        with self._transaction(is_final=True):
+            self._database.execute("DELETE FROM merged WHERE author = ?", (feed,))
+            self._database.execute("DELETE FROM branches WHERE author = ?", (feed,))
 
     def add(self, message: Message, position: int, received: float) -> None:
         """Store a verified message; no effect if it is here."""
@@ -82,14 +101,11 @@ class BranchTable(Database):
                 return stored.message
         return None
 
-    def remove(self, feed: str, messages: Iterable[Message] | None = None) -> None:
-        """Delete messages of a feed; all by default."""
+    def remove(self, messages: Iterable[Message]) -> None:
+        """Delete messages."""
+        ids = [(parse_message(message.id),) for message in messages]
         with self._transaction():
-            if messages is None:
-                self._database.execute("DELETE FROM branches WHERE author = ?", (feed,))
-            else:
-                ids = [(parse_message(message.id),) for message in messages]
-                self._database.executemany("DELETE FROM branches WHERE id = ?", ids)
+            self._database.executemany("DELETE FROM branches WHERE id = ?", ids)
 
     def _sound(self, query: str, value: str | bytes) -> list[Stored]:
         found = []
@@ -104,7 +120,7 @@ class BranchTable(Database):
 
     def _explain(self, error: sqlite3.Error) -> str:
         if getattr(error, "sqlite_errorname", "").startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
-            return f"damaged ({error}); delete the file: the branches in it come again from other peers"
+            return f"damaged ({error}); delete the file and merge the feeds again: others send the branches"
         return super()._explain(error)
 
 
@@ -115,25 +131,20 @@ class MergedFeeds:
 
     Args:
         served: the store of feeds.
-        path: of the file for other branches, which is created for the first feed that is merged.
-        merged: the feeds to merge.
+        path: of the file, which is created for the first feed that is merged.
         hmac_key: the network's 32-byte key, if it has one.
 
     Raises StoreError.
     """
 
-    def __init__(
-        self, served: SqliteFeeds, path: Path, merged: Iterable[str], hmac_key: bytes | None = None
-    ) -> None:
+    def __init__(self, served: SqliteFeeds, path: Path, hmac_key: bytes | None = None) -> None:
         self.served = served
         self._path = path
         self._hmac_key = hmac_key
-        self._merged: dict[str, None] = {}
         self._trees: dict[str, FeedTree] = {}
         self._read: dict[str, int] = {}  # feed -> number of the last served message in its tree
-        self._table: BranchTable | None = None
-        for feed in merged:
-            self.merge(feed)
+        self._table = BranchTable(path, hmac_key) if path.exists() else None
+        self._merged = dict.fromkeys([] if self._table is None else self._table.merged())
 
     def __contains__(self, feed: object) -> bool:
         return feed in self._merged
@@ -147,12 +158,13 @@ class MergedFeeds:
         """Merge the branches of a feed from now on."""
         if self._table is None:
             self._table = BranchTable(self._path, self._hmac_key)
+        self._table.merge(feed)
         self._merged[feed] = None
 
     def split(self, feed: str) -> None:
         """Merge the branches of a feed no more: all but the branch that is served are deleted."""
         if feed in self._merged:
-            self._branches.remove(feed)
+            self._branches.split(feed)
             del self._merged[feed]
             self._trees.pop(feed, None)
 
@@ -254,7 +266,7 @@ class MergedFeeds:
         if onward:
             found = max(onward, key=lambda messages: (len(messages), messages[-1].id))
             self.served.adopt(found, now_ms)
-            self._branches.remove(found[0].author, found)
+            self._branches.remove(found)
 
     # What is here beside the served branches
 

@@ -13,8 +13,7 @@
     aliases.json    aliases of members, if it is a room
     invites.json    issued invites, and the remaining uses of each
     dropped.json    ids of messages whose contents the user has deleted here
-    merged.json     feeds whose branches are merged
-    branches.sqlite their branches beside those in feeds.sqlite (ssb.branches.store)
+    branches.sqlite feeds that are merged, and their other branches (ssb.branches.store)
     added           blobs that the user has added, which no limit drops, one a line
     deleted         ids of messages whose blobs have been deleted, one a line
     socket          of the running peer, for commands
@@ -23,20 +22,18 @@ One program writes to it at a time. Only its owner can read its contents, even i
 before, and open to others.
 """
 
-import json
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from contextlib import suppress
 from functools import cached_property, partial
-from heapq import merge
 from itertools import chain
-from operator import attrgetter
 from pathlib import Path
 from secrets import token_bytes
 from typing import Any, Final
 
 from ssb import key_file, private
 from ssb.applications.pubs import Listed
+from ssb.branches.log import Log
 from ssb.branches.store import BRANCHES_FILE, MergedFeeds
 from ssb.canonical import InvalidJson, Value, parse_bytes, stringify
 from ssb.daemon.backlinks import BACKLINKS, Backlinks
@@ -48,16 +45,15 @@ from ssb.groups.envelope import SUFFIX as BOX2
 from ssb.groups.envelope import Key, box, context_of
 from ssb.groups.groups import Groups
 from ssb.key_file import KeyFileError
-from ssb.keys import Identity, is_feed, named_blobs
+from ssb.keys import Identity
 from ssb.message import Message
+from ssb.replication.storage import OwnBlobs
 from ssb.rooms.alias import Alias, InvalidAlias, check
-from ssb.store import sound
-from ssb.store.admission import content_type
 from ssb.store.blobs import DirectoryBlobs
 from ssb.store.clocks import ClockDirectory
 from ssb.store.contents import Contents
-from ssb.store.database import keep_private, write_private
-from ssb.store.feeds import Stored, StoreError, read_feed, read_log
+from ssb.store.database import add_words, keep_private, words_of, write_private
+from ssb.store.feeds import StoreError, read_log
 from ssb.store.mark import Mark
 from ssb.store.own_feed import OwnFeed
 from ssb.store.sqlite import SqliteFeeds
@@ -71,8 +67,7 @@ STORE: Final = "feeds.sqlite"
 IMPORTED: Final = "it was imported"
 DELETED: Final = "deleted"
 ADDED: Final = "added"
-_LIMITED: Final = "limited"  # a word in that file, once a limit has held
-_LISTS: Final = ("peers.json", "invites.json", "aliases.json", "dropped.json", "merged.json", DELETED, ADDED)
+_LISTS: Final = ("peers.json", "invites.json", "aliases.json", "dropped.json", DELETED, ADDED)
 
 
 def is_account(path: Path) -> bool:
@@ -103,6 +98,10 @@ class Account:
     and the directory of a stock peer is refused.
 
     Attributes:
+        feeds: its store of feeds.
+        merged: the feeds whose branches are merged.
+        log: the messages of both.
+        own_blobs: the blobs that no limit drops.
         own: the feed of the identity.
         own_key: its key of a second suite.
         random_bytes: see above.
@@ -133,79 +132,23 @@ class Account:
         keep_private(log_file(self.path / SUITE_SECRET))
         self.feeds = SqliteFeeds(self.path / STORE, hmac_key)
         try:
+            self.merged = MergedFeeds(self.feeds, self.path / BRANCHES_FILE, hmac_key)
+            self.log = Log(self.merged)
+            self.own_blobs = OwnBlobs(self.path / ADDED)
             self.identity, self.own = self._open_own(identity)
             self.own_key = OwnKey(self.path / SUITE_SECRET, self.feeds, self.identity.ref)
         except BaseException:
             self.feeds.close()
+            if "merged" in self.__dict__:
+                self.merged.close()
             raise
         self.clocks = ClockDirectory(self.path / "ebt")
         self._hops = hops
-        self._hmac_key = hmac_key
-
-    @cached_property
-    def merged(self) -> MergedFeeds:
-        """The feeds whose branches are merged; opened on first use."""
-        listed = self._read_json("merged.json")
-        feeds = [each for each in listed if is_feed(each)] if isinstance(listed, list) else []
-        return MergedFeeds(self.feeds, self.path / BRANCHES_FILE, feeds, self._hmac_key)
-
-    def merge(self, feed: str) -> None:
-        """Merge the branches of a feed from now on. Raises ValueError if that cannot be."""
-        if feed == self.identity.ref and self.own_key.key is not None:
-            raise ValueError("your feed has a second key, which vouches for one branch only")
-        self._write_json("merged.json", [*{*self.merged.feeds, feed}])
-        self.merged.merge(feed)
-
-    def split(self, feed: str) -> None:
-        """Merge the branches of a feed no more; delete all but the one in the store of feeds."""
-        self._write_json("merged.json", [each for each in self.merged.feeds if each != feed])
-        self.merged.split(feed)
-        self.views.discard()
 
     @cached_property
     def blobs(self) -> DirectoryBlobs:
         """The blobs; opened on first use, as all are counted."""
         return DirectoryBlobs(self.path / "blobs")
-
-    def add_blob(self, data: bytes) -> str:
-        """Store a blob of the user's, which no limit drops. Raises RefusedBlob and StoreError."""
-        blob = self.blobs.add(data)
-        _add_word(self.path / ADDED, blob)
-        if "own_blobs" in self.__dict__:
-            self.own_blobs.add(blob)
-        return blob
-
-    @cached_property
-    def own_blobs(self) -> set[str]:
-        """The blobs that no limit drops: those that the user has added, or named on any device.
-
-        On first use all messages of the user are read. Nothing tells which of the blobs that were here before
-        a first limit the user has added: those that no message here names count as added.
-        """
-        if _LIMITED not in _words_of(self.path / ADDED):
-            self._keep_unnamed(self.blobs.blobs())
-            _add_word(self.path / ADDED, _LIMITED)
-        found = {*_words_of(self.path / ADDED)} - {_LIMITED}
-        devices = self.views.fusions.devices(self.identity.ref)
-        for feed in devices:
-            for stored in chain(read_feed(self.feeds, feed), self.merged.others([feed])):
-                found |= self.blobs_in(stored.message)
-        return found
-
-    def on_imported(self, blobs: Iterable[str]) -> None:
-        """Record that blobs came from another program of the user's, after the messages that it has kept."""
-        if _LIMITED in _words_of(self.path / ADDED):
-            self._keep_unnamed(blobs)
-
-    def _keep_unnamed(self, blobs: Iterable[str]) -> None:
-        """Count the blobs that no message here names as added by the user."""
-        unnamed = [blob for blob in blobs if not self.backlinks.authors(blob, 0, 1)]
-        _add_word(self.path / ADDED, *unnamed)
-
-    def blobs_in(self, message: Message) -> set[str]:
-        """Return the blobs that a message names, a private one that the user can open, too."""
-        opened = self.open_private(message) if isinstance(message.content, str) else None
-        return {*named_blobs(message.text if opened is None else json.dumps(dict(opened)))}
 
     @cached_property
     def contents(self) -> Contents:
@@ -213,7 +156,7 @@ class Account:
         contents = Contents(self.blobs, on_deletion=partial(_forget, self.path / DELETED))
         named = (stored.message for stored in read_log(self.feeds, 0, {DETACHED, DELETE}))
         others = (stored.message for stored in self.merged.others())
-        contents.restore(chain(named, others), self._dropped(), _words_of(self.path / DELETED))
+        contents.restore(chain(named, others), self._dropped(), words_of(self.path / DELETED))
         return contents
 
     @cached_property
@@ -300,8 +243,7 @@ class Account:
             self.views.close()
         if "backlinks" in self.__dict__:
             self.backlinks.close()
-        if "merged" in self.__dict__:
-            self.merged.close()
+        self.merged.close()
         self.feeds.close()
         if "blobs" in self.__dict__:
             self.blobs.close()
@@ -313,12 +255,6 @@ class Account:
             self._restate(message)
         if "groups" in self.__dict__:
             self.groups.add(message)
-        if "own_blobs" in self.__dict__ and message.author in self.views.fusions.devices(self.identity.ref):
-            self.own_blobs.update(self.blobs_in(message))
-
-    def get(self, id_: str) -> Message | None:
-        """Return the message with an id: of a feed, of another branch of it, or out of order."""
-        return self.feeds.get(id_) or self.merged.get(id_)
 
     def _restate(self, message: Message) -> None:
         """Let what a merged feed says hold in causal order, if a message may change that."""
@@ -382,44 +318,6 @@ class Account:
             return None if found is None else found.content
         return private.unbox(message.content, self.identity)
 
-    def messages(
-        self, feeds: Collection[str] | None, limit: int | None, kind: str | None
-    ) -> Iterator[Stored]:
-        """Yield messages in order of receipt: of some feeds or all, of one type or all, the last `limit`.
-
-        Those of a forked feed are left out from the fork on, unless its branches are merged.
-        """
-        if limit is not None:
-            yield from self._newest(feeds, limit, kind)
-            return
-        logged = read_log(self.feeds, 0, None if kind is None else {kind})
-        for stored in merge(logged, self._others(feeds, kind), key=attrgetter("position")):
-            is_of = feeds is None or any(
-                sound.named(stored.text) == (feed, stored.sequence) for feed in feeds
-            )
-            if is_of and not self._is_ignored(stored):
-                yield stored
-
-    def _others(self, feeds: Collection[str] | None, kind: str | None) -> list[Stored]:
-        """Return the messages of other branches, of some feeds or all, of one type or all."""
-        others = self.merged.others(feeds)
-        return [each for each in others if kind is None or content_type(each.message) == kind]
-
-    def _is_ignored(self, stored: Stored) -> bool:
-        """Return whether a message comes from the fork of its feed on, and is not merged."""
-        named = sound.named(stored.text) if self.feeds.forks() else None
-        return named is not None and self.merged.is_ignored(*named)
-
-    def _newest(self, feeds: Collection[str] | None, limit: int, kind: str | None) -> list[Stored]:
-        most = limit
-        while True:
-            parts = [[*self.feeds.newest(most, feed, kind)] for feed in (feeds or (None,))]
-            found = [stored for stored in chain.from_iterable(parts) if not self._is_ignored(stored)]
-            found += self._others(feeds, kind)
-            if len(found) >= limit or all(len(part) < most for part in parts):
-                return sorted(found, key=attrgetter("position"))[-limit:]
-            most *= 4
-
     def known_peers(self) -> list[PeerAddress]:
         """Return the peers with known addresses; invalid ones are skipped."""
         addresses = self._read_json("peers.json")
@@ -475,27 +373,7 @@ class Account:
         write_private(self.path / name, f"{stringify(value)}\n".encode())
 
 
-def _words_of(path: Path) -> list[str]:
-    """Return the words of a file; none if it is missing."""
-    try:
-        return path.read_text(encoding="utf-8", errors="replace").split()
-    except FileNotFoundError:
-        return []
-    except OSError as error:
-        raise StoreError(f"{path}: {error.strerror}") from None
-
-
 def _forget(path: Path, word: str) -> None:
     """Append to the words of a file. If its end is lost, a blob is fetched and deleted once more."""
     with suppress(StoreError):
-        _add_word(path, word)
-
-
-def _add_word(path: Path, *words: str) -> None:
-    """Append to the words of a file, one a line. Raises StoreError."""
-    try:
-        file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        with open(file, "w", encoding="utf-8") as lines:
-            lines.writelines(f"{word}\n" for word in words)
-    except OSError as error:
-        raise StoreError(f"{path}: {error.strerror}") from None
+        add_words(path, word)

@@ -105,6 +105,10 @@ class Backlinks:
         self._catch_up()
         return self._feeds.authors_at(islice(self._find(start, after), limit))
 
+    def is_named(self, dest: str) -> bool:
+        """Whether a message of the logs names a message, feed or blob; also if it only may."""
+        return bool(self.authors(dest, 0, 1))
+
     def save(self) -> None:
         """Write the file; failures are ignored, as the index can be made again."""
         starts, positions = self._merged()

@@ -146,7 +146,7 @@ class Commands:
         feeds: Collection[str] | None = None if feed is None else (feed,)
         if feed is not None and options.get("devices") is True:
             feeds = self._account.views.fusions.devices(feed)
-        for stored in self._account.messages(feeds, limit, kind):
+        for stored in self._account.log.messages(feeds, limit, kind):
             entry = _entry(stored)
             if options.get("contents") is True:
                 entry |= self._content_of(stored)
@@ -215,7 +215,7 @@ class Commands:
         the request, or None. If the own feed has ended, it can ask nobody, and the content goes here alone.
         """
         parse_message(id_)
-        message = self._account.get(id_)
+        message = self._account.log.get(id_)
         if message is None or reference_of(message) is None:
             raise CommandError(f"{id_}: no detached message here; only a detached content can be deleted")
         _ = self._account.contents  # opened before the request, which acts on it
@@ -256,7 +256,8 @@ class Commands:
         except OSError as error:
             raise CommandError(f"{path}: {error.strerror}") from None
         try:
-            blob = self._account.add_blob(data)
+            blob = self._account.blobs.add(data)
+            self._account.own_blobs.add(blob)
         except RefusedBlob as error:
             raise CommandError(f"{path}: {error}") from None
         if self._running is not None:
@@ -269,7 +270,7 @@ class Commands:
         """Return a message's value; None if it is not here, and looked for."""
         parse_message(id_)
         if self._running is None or not is_wanted:
-            message = self._account.get(id_)
+            message = self._account.log.get(id_)
             if message is None and not is_wanted:
                 raise CommandError(f"{id_} is not here")
             if message is None:
@@ -377,7 +378,13 @@ class Commands:
             case "merge" | "split", [str() as text]:
                 feed = plain(text)
                 parse_feed(feed)
-                (self._account.merge if call == "merge" else self._account.split)(feed)
+                if call == "split":
+                    self._account.merged.split(feed)
+                    self._account.views.discard()
+                elif feed == self._account.identity.ref and self._account.own_key.key is not None:
+                    raise ValueError("your feed has a second key, which vouches for one branch only")
+                else:
+                    self._account.merged.merge(feed)
                 if self._running is not None:
                     peer, clock = self._running
                     peer.merge_branches(clock())

@@ -135,5 +135,5 @@ def _import_blobs(account: Account, directory: Path, skipped: Counter[str]) -> i
             continue
         if account.blobs.used > used:
             new.append(blob)
-    account.on_imported(new)
+    account.own_blobs.on_imported(new, account.backlinks.is_named)
     return len(new)

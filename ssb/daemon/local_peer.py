@@ -6,6 +6,7 @@ Without sockets and clocks: `ssb.daemon.service` provides both.
 from collections import deque
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from itertools import chain
 from random import Random
 from types import MappingProxyType
 from typing import Any
@@ -15,14 +16,14 @@ from base.timers import earliest
 from ssb.applications.fusion import ENTRUST, FUSION
 from ssb.applications.pubs import PUB, to_call
 from ssb.branches.exchange import BranchExchange
-from ssb.canonical import Value
+from ssb.canonical import Value, stringify
 from ssb.daemon.account import Account
 from ssb.daemon.device_calls import DeviceCalls
 from ssb.daemon.recovery import Recovery
 from ssb.ending import END
 from ssb.graph import CONTACT
 from ssb.groups.envelope import Key
-from ssb.keys import Identity
+from ssb.keys import Identity, named_blobs
 from ssb.message import Message
 from ssb.peer.access import InvalidInvite
 from ssb.peer.invites import Invites
@@ -331,6 +332,11 @@ class LocalPeer(PeerWrapper):
     def _storage(self, limit: int) -> StorageLimit:
         """Return the limit on blobs; what the user has added or named, and contents of messages, stay."""
         account, own = self._account, self._account.own_blobs
+        devices = account.views.fusions.devices(account.identity.ref)
+        of_feeds = (account.feeds.newest(account.feeds.last(feed), feed) for feed in devices)
+        for stored in chain(*of_feeds, account.merged.others(devices)):
+            self._keep_named(stored.message)
+        own.begin(account.blobs.blobs(), account.backlinks.is_named)
 
         def is_kept(blob: str) -> bool:
             return blob in own or account.contents.needs(blob)
@@ -341,6 +347,13 @@ class LocalPeer(PeerWrapper):
             self.blobs.unwant(blob)  # so that a later want is told to others again
 
         return StorageLimit(account.blobs, limit, is_kept, on_drop)
+
+    def _keep_named(self, message: Message) -> None:
+        """Keep the blobs that a message of the user's names, a private one, too."""
+        if message.author in self._account.views.fusions.devices(self._account.identity.ref):
+            opened = self._account.open_private(message) if isinstance(message.content, str) else None
+            text = message.text if opened is None else stringify(dict(opened))
+            self._account.own_blobs.name(named_blobs(text))
 
     def _branches(self, options: PeerOptions, random: Random) -> BranchExchange:
         """Return the exchange of branches beside EBT, which carries a feed until it is forked."""
@@ -370,6 +383,8 @@ class LocalPeer(PeerWrapper):
     def _apply(self, message: Message, now: int) -> None:
         """Apply a message about follows or blocks, the end of a feed, devices, a pub, or groups."""
         content, graph = message.content, self._account.graph
+        if self.blob_storage_limit is not None:
+            self._keep_named(message)
         if not isinstance(content, dict):
             self._replicate_beside(now)
             opened = self._account.groups.opened(message.id)

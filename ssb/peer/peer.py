@@ -1,6 +1,6 @@
 """A Scuttlebutt peer as a program of a node: its connections, and the replication over them."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from random import Random
 from types import MappingProxyType
 
@@ -20,6 +20,7 @@ from ssb.branches.exchange import BranchExchange
 from ssb.keys import Identity
 from ssb.message import ForkedFeed, InvalidMessage, Message
 from ssb.peer.access import OPEN_ACCESS, AccessPolicy
+from ssb.peer.branch_calls import BranchCalls
 from ssb.peer.connection import Connection
 from ssb.peer.connections import Connections
 from ssb.peer.options import PeerOptions
@@ -36,8 +37,6 @@ from ssb.store.feeds import FeedStore
 from ssb.transport.address import InvalidAddress, PeerAddress, parse_address
 from ssb.transport.muxrpc import ProtocolError
 from ssb.transport.secure_stream import ChannelError
-
-_NOBODY = -1  # no connection
 
 
 class Peer:
@@ -95,7 +94,8 @@ class Peer:
         self._outputs: list[tuple[int, bytes, Address | None]] = []
         self._events: list[PeerEvent] = []
         rooms = [each for each in (visits, room) if each is not None]
-        self.services = Services(identity.ref, feeds, self.protocol, blobs, access, loose, rooms, branches)
+        calls = None if branches is None else BranchCalls(branches)
+        self.services = Services(identity.ref, feeds, self.protocol, blobs, access, loose, rooms, calls)
         self._streams = Streams(visits)
         self.connections = Connections(
             identity, options, random, access, self.protocol, self.services, self._events, self._streams
@@ -162,15 +162,11 @@ class Peer:
     def merge(self, feeds: Collection[str], now: int) -> None:
         """Replicate these feeds with all their branches from now on, and no others."""
         branches = self.services.branches
-        if branches is None or {*feeds} == {*branches.wanted}:
-            return
-        for feed in [feed for feed in branches.wanted if feed not in feeds]:
-            branches.unwant(feed, now)
-        branches.want_all(feeds, now)
-        for connection in self.connections.values():
-            if connection.remote and connection.is_served:
-                self.services.open_branches(connection, now)
-        self.connections.update(now)
+        if branches is not None and branches.replace(feeds, now):
+            for connection in self.connections.values():
+                if connection.remote and connection.is_served:
+                    branches.call(connection, now)
+            self.connections.update(now)
 
     def on_lost(self, feed: str, now: int) -> None:
         """Fetch again messages of a feed that are damaged in the store."""
@@ -214,8 +210,8 @@ class Peer:
         """Pass on messages that another has stored, such as this peer's own."""
         if not self._feeds.is_frozen(feed):
             self.protocol.on_appended(feed, now)
-        if self.services.branches is not None and feed in self.services.branches.wanted:
-            self.services.branches.on_appended(feed, now)
+        if self.services.branches is not None and feed in self.services.branches.exchange.wanted:
+            self.services.branches.exchange.on_appended(feed, now)
         self.connections.update(now)
 
     def query(self, feed: str, now: int) -> None:
@@ -259,7 +255,7 @@ class Peer:
         return earliest(
             # The application may have changed the replication without this peer.
             0 if self.protocol.has_changed else None,
-            *self._deadlines_of_branches(),
+            *(() if self.services.branches is None else self.services.branches.deadlines()),
             self._announces_at,
             self.protocol.next_deadline(),
             self.connections.next_deadline(),
@@ -273,7 +269,7 @@ class Peer:
         self.connections.wake(now)
         self.protocol.wake(now)
         if self.services.branches is not None:
-            self.services.branches.wake(now)
+            self.services.branches.exchange.wake(now)
         self.connections.update(now)
 
     def on_stream(self, event: StreamEvent, now: int) -> None:
@@ -332,20 +328,11 @@ class Peer:
                 PeerEvent(now, "answered", answer.remote, f"{answer.feed}: {said}", answer=answer)
             )
 
-    def _deadlines_of_branches(self) -> Iterator[int | None]:
-        branches = self.services.branches
-        if branches is not None:
-            yield 0 if branches.has_changed else branches.next_deadline()
-
     def _take_stored(self, now: int, by: int | None = None) -> list[Message]:
         """Return the new messages, those of other branches among them; `by` is their connection."""
         stored = self.protocol.take_stored()
-        branches = self.services.branches
-        if branches is not None:
-            for message in stored:
-                if message.author in branches.wanted:
-                    branches.pass_on(message, now, _NOBODY if by is None else by)
-            others = branches.take_stored()
+        if self.services.branches is not None:
+            others = self.services.branches.came(stored, now, by)
             for feed in {message.author: None for message in others}:
                 self.protocol.on_appended(feed, now, by)
             stored = [*stored, *others]

@@ -5,10 +5,11 @@ from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
 from base.timers import earliest
-from ssb.branches.exchange import BRANCHES, BranchExchange
+from ssb.branches.exchange import BRANCHES
 from ssb.canonical import Value
 from ssb.message import ForkedFeed, InvalidMessage
 from ssb.peer.access import OPEN_ACCESS, USE_INVITE, AccessPolicy, InvalidInvite
+from ssb.peer.branch_calls import BOTH, BranchCalls
 from ssb.peer.connection import Connection
 from ssb.replication import blobs, history, loose
 from ssb.replication.blobs import BlobFetch, Blobs, BlobSource
@@ -20,7 +21,6 @@ from ssb.store.blobs import RefusedBlob
 from ssb.store.feeds import FeedStore, StoreError
 from ssb.transport.calls import Answered, Called, CallEvent, Finished, not_allowed
 
-_BOTH = "the other side has called, too"
 _ALWAYS = {("gossip", "ping"), ("whoami",)}
 _MOST_STREAMS = 2  # of single messages: one that each side has opened
 _MOST_HELD = 1 << 20  # bytes from a remote that has not said whether it is a room
@@ -71,7 +71,7 @@ class Services:
         access: decides who may connect, and who is a guest.
         loose: single messages by their ids; None if it handles none.
         rooms: the protocols of rooms, of those who visit them and of rooms themselves.
-        branches: the replication of merged feeds; None if it merges none.
+        branches: the exchange of merged feeds; None if it merges none.
 
     Attributes:
         blobs, loose, rooms, branches: see above.
@@ -86,7 +86,7 @@ class Services:
         access: AccessPolicy = OPEN_ACCESS,
         loose: Loose | None = None,
         rooms: Sequence[LineService] = (),
-        branches: BranchExchange | None = None,
+        branches: BranchCalls | None = None,
     ) -> None:
         self.branches = branches
         self.rooms = rooms
@@ -168,45 +168,18 @@ class Services:
             connection.has_tried_ebt = True
             arguments: list[Value] = [dict(self._replication.request)]
             self._replicate(connection, connection.calls.call(name, arguments, "duplex"), now)
-        if not any(isinstance(event, Called) and event.name == BRANCHES for event in _held(connection)):
-            self.open_branches(connection, now)  # else the remote's call is served next
+        if self.branches is not None:
+            self.branches.call(connection, now)
         if self.blobs is not None:
             self.blobs.open(connection.number)
             connection.wants_heard = connection.calls.call(blobs.CREATE_WANTS, [], "source")
         if self.loose is not None:
             self.loose.open(connection.number, connection.remote)
 
-    def open_branches(self, connection: Connection, now: int) -> None:
-        """Call `branches` on a connection, if any feed is merged here and neither side has called it."""
-        if self.branches is not None and self.branches.wanted and connection.branches is None:
-            call = connection.calls.call(BRANCHES, [{}], "duplex")
-            self._exchange_branches(self.branches, connection, call, now)
-
-    def _exchange_branches(
-        self, branches: BranchExchange, connection: Connection, call: int, now: int
-    ) -> None:
-        connection.branches = call
-        branches.open(connection.number, connection.remote, is_caller=call > 0, now=now)
-
-    def _serve_branches(self, branches: BranchExchange, connection: Connection, call: int, now: int) -> None:
-        """Serve the other side's call of `branches`, unless this side has called, too, and its call stays."""
-        ours = connection.branches
-        if ours is not None and ours > 0 and connection.called is None:
-            self._end_branches(connection, now)
-            connection.calls.end(ours, _BOTH)
-        elif ours is not None:
-            connection.calls.end(call, _BOTH)
-            return
-        self._exchange_branches(branches, connection, call, now)
-
-    def _end_branches(self, connection: Connection, now: int) -> None:
-        if connection.branches is not None and self.branches is not None:
-            connection.branches = None
-            self.branches.close(connection.number, now)
-
     def close(self, connection: Connection, now: int) -> None:
         """Remove a connection."""
-        self._end_branches(connection, now)
+        if self.branches is not None:
+            self.branches.close(connection, now)
         self._streaming.pop(connection.number, None)
         if self.blobs is not None:
             self.blobs.close(connection.number)
@@ -264,9 +237,7 @@ class Services:
         if self.loose is not None and connection.loose and self.loose.has_output(connection.number):
             return 0
         due = None if connection.replication is None else self._replication.output_due(connection.number)
-        if self.branches is None or connection.branches is None:
-            return due
-        return earliest(due, self.branches.output_due(connection.number))
+        return due if self.branches is None else earliest(due, self.branches.output_due(connection))
 
     def send_output(self, connection: Connection, now: int) -> None:
         """Make the calls that are due, and send parts of streams, as much as TCP accepts for now."""
@@ -275,9 +246,8 @@ class Services:
         if call is not None:
             for body in self._replication.take_output(connection.number, _ROOM, now):
                 calls.send(call, body)
-        if self.branches is not None and connection.branches is not None:
-            for body in self.branches.take_output(connection.number, _ROOM, now):
-                calls.send(connection.branches, body)
+        if self.branches is not None:
+            self.branches.send_output(connection, _ROOM, now)
         for call, source in list(connection.sources.items()):
             for body in source.take_output(_ROOM // len(connection.sources)):
                 calls.send(call, body, source.body_type)
@@ -355,7 +325,7 @@ class Services:
                 ours = connection.replication
                 if not why and ours is not None and ours > 0 and connection.called is None:
                     # Both have called at once: the call of the side that opened the connection stays.
-                    calls.end(ours, _BOTH)
+                    calls.end(ours, BOTH)
                     self._replication.close(connection.number, now)
                 elif ours is not None:
                     why = f"there is a call of {'.'.join(event.name)} on this connection"
@@ -382,7 +352,7 @@ class Services:
             ):
                 connection.loose[call] = None
             case branches, "duplex" if self.branches is not None and branches == BRANCHES:
-                self._serve_branches(self.branches, connection, call, now)
+                self.branches.serve(connection, call, now)
             case ("gossip", "ping"), "duplex":
                 connection.pings.add(call)
             case ("whoami",), "async":
@@ -417,7 +387,7 @@ class Services:
         elif call == connection.wants_heard and self.blobs is not None:
             self.blobs.receive(connection.number, event.body)
         elif call == connection.branches and self.branches is not None:
-            self.branches.receive(connection.number, [event.body], now, now_ms)
+            self.branches.receive(connection, event.body, now, now_ms)
         elif call in connection.loose and self.loose is not None:
             self.loose.receive(connection.number, event.body, now_ms)
         elif call in connection.pings:
@@ -446,8 +416,8 @@ class Services:
                 self.blobs.on_finished(connection.number, blob_fetch.blob, event.error)
         if call == connection.wants_told:
             connection.wants_told = None
-        if call == connection.branches:
-            self._end_branches(connection, now)
+        if call == connection.branches and self.branches is not None:
+            self.branches.close(connection, now)
         if call == connection.replication:
             connection.replication = None
             self._replication.close(connection.number, now)

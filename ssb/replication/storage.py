@@ -4,9 +4,13 @@ npm's ssb-blobs-purge has such a `storageLimit`, too. It spares the blobs that i
 chooses others by age and size.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Container, Iterable
+from pathlib import Path
 
 from ssb.store.blobs import BlobStore
+from ssb.store.database import add_words, words_of
+
+_LIMITED = "limited"  # a word in the file of own blobs, once a limit has held
 
 
 class StorageLimit:
@@ -55,3 +59,43 @@ class StorageLimit:
             if self._store.used + size <= self.limit:
                 break
         return self._store.used + size <= self.limit
+
+
+class OwnBlobs(Container[str]):
+    """The blobs that a limit does not drop: those that the user has added or named, and those that may be.
+
+    Args:
+        path: of the file with those that the user has added.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._known: set[str] = set()
+
+    def __contains__(self, blob: object) -> bool:
+        return blob in self._known
+
+    def add(self, blob: str) -> None:
+        """Record that the user has added a blob. Raises StoreError."""
+        add_words(self._path, blob)
+        self._known.add(blob)
+
+    def name(self, blobs: Iterable[str]) -> None:
+        """Keep blobs that a message of the user's names, until a restart."""
+        self._known.update(blobs)
+
+    def begin(self, here: Iterable[str], is_named: Callable[[str], bool]) -> None:
+        """Read what is known before a limit holds. Raises StoreError.
+
+        Nothing tells which blobs the user has added before the first time. So all that are `here` then, and
+        that no message here names, count as added.
+        """
+        if _LIMITED not in (words := words_of(self._path)):
+            words += [blob for blob in here if not is_named(blob)]
+            add_words(self._path, *words, _LIMITED)
+        self._known.update(words)
+
+    def on_imported(self, blobs: Iterable[str], is_named: Callable[[str], bool]) -> None:
+        """Record that blobs came from another program of the user's, after the messages that it has kept."""
+        if _LIMITED in words_of(self._path):
+            add_words(self._path, *(blob for blob in blobs if not is_named(blob)))

@@ -79,7 +79,7 @@ def expected(messages: Iterable[Message]) -> dict[str, list[tuple[str, Link]]]:
 
 def merged(store: SqliteFeeds) -> MergedFeeds:
     """No feeds, so no file is made."""
-    return MergedFeeds(store, Path("/nowhere"), [])
+    return MergedFeeds(store, Path("/nowhere"))
 
 
 class Story:

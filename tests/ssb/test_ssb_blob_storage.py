@@ -21,12 +21,11 @@ from test_ssb_import import ssb
 from ssb import key_file
 from ssb.daemon import service
 from ssb.daemon.account import Account
-from ssb.daemon.commands import Commands
 from ssb.export import entry_json
 from ssb.keys import Identity, blob_ref
 from ssb.message import Message
 from ssb.peer.options import PeerOptions
-from ssb.replication.storage import StorageLimit
+from ssb.replication.storage import OwnBlobs, StorageLimit
 from ssb.store.blobs import MAX_SIZE, DirectoryBlobs, MemoryBlobs
 from testbed.cli.main import feednet
 
@@ -109,7 +108,7 @@ def test_a_peer_with_a_limit_keeps_what_its_user_has_added_or_named(tmp_path: Pa
         here = [number for number, picture in enumerate(pictures) if ann.blobs.size(picture)]
         assert here == [0, 6, 7]
         assert ann.blobs.size(added) == 1_000
-        (content,) = (ann.contents.content(each.id) for each in ann.messages(None, None, "detached"))
+        (content,) = (ann.contents.content(each.id) for each in ann.log.messages(None, None, "detached"))
         assert content == {"type": "post", "text": "x" * 500}
         dropped = [each for each in world.peers["ann"].take_events() if each.event == "dropped"]
         assert [each.remote for each in dropped] == [pictures[number] for number in (1, 2, 3, 4, 5)]
@@ -185,13 +184,12 @@ def test_an_old_directory_is_brought_within_a_limit(tmp_path: Path, caplog: pyte
 
 
 def test_what_is_imported_later_counts_as_added_if_nobody_names_it(tmp_path: Path) -> None:
-    with closing(Account(tmp_path)) as account:
-        assert account.own_blobs == set()
-        blob = account.blobs.add(data(1))
-        account.on_imported([blob])
-    with closing(Account(tmp_path)) as account:
-        assert account.own_blobs == {blob}
-        assert Commands(account, lambda: 1.0).answer(["blobs", "size"], [blob]) == 10
+    named, unnamed = ref(data(1)), ref(data(2))
+    for number in range(2):
+        own = OwnBlobs(tmp_path / "added")
+        own.on_imported([named, unnamed], named.__eq__)
+        own.begin([], named.__eq__)
+        assert (unnamed in own, named in own) == (number == 1, False)
 
 
 @pytest.mark.parametrize(

@@ -132,7 +132,7 @@ def world(path: Path, *merging: str) -> LocalPeers:
 
 def texts(made: LocalPeers, name: str) -> list[str]:
     """The texts of the laptop's feed at a peer, in causal order."""
-    found = made.accounts[name].messages([made.id("laptop")], None, "post")
+    found = made.accounts[name].log.messages([made.id("laptop")], None, "post")
     here = {stored.id: stored.message for stored in found}
     return [str(here[each].content["text"]) for each in CausalOrder(here.values()).order()]
 
@@ -170,18 +170,24 @@ def test_peers_that_merge_show_the_same_and_others_what_they_showed_before(tmp_p
             assert "after the fork" in texts(made, "far")
 
 
-def test_a_feed_that_is_not_forked_crosses_once(tmp_path: Path) -> None:
+def test_a_feed_that_is_not_forked_crosses_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """EBT carries it; the notes of branches tell of no message that is not there by then."""
+    sent: list[bytes] = []
+    take_output = BranchExchange.take_output
+
+    def recorded(exchange: BranchExchange, *arguments: Any) -> list[bytes]:
+        sent.extend(bodies := take_output(exchange, *arguments))
+        return bodies
+
+    monkeypatch.setattr(BranchExchange, "take_output", recorded)
     with world(tmp_path, *MERGING) as made:
         for number in range(30):
             made.say("laptop", text=str(number))
             made.run(0.3)
         made.run(3)
         assert len(texts(made, "far")) == 30
-        for name in ("friend", "far"):
-            exchange = made.peers[name].peer.services.branches
-            assert exchange is not None
-            assert not exchange._asked
+        assert any(b"clock" in body for body in sent)
+        assert not any(b"signature" in body for body in sent)
         assert not any((tmp_path / name / "branches.sqlite-wal").stat().st_size > 100_000 for name in MERGING)
 
 
@@ -273,7 +279,7 @@ def test_a_device_that_has_lost_messages_goes_on_behind_them(tmp_path: Path) -> 
     for number in range(3):
         last = say(tmp_path / "tablet", f"lost {number}")
     with closing(Account(tmp_path / "tablet")) as account:
-        lost = [stored.message for stored in account.messages([account.identity.ref], None, None)]
+        lost = [stored.message for stored in account.log.messages([account.identity.ref], None, None)]
     with closing(Account(tmp_path / "backup")) as account:
         account.own.settle()
         assert account.merged.append(lost, 1.0).stored == 3
@@ -362,7 +368,7 @@ def test_damage_to_other_branches_harms_no_feed(tmp_path: Path) -> None:
     both = [first, *branch(1, first), *branch(2, first)]
     path = tmp_path / BRANCHES_FILE
     with closing(Account(tmp_path)) as account:
-        account.merge(AUTHOR.ref)
+        account.merged.merge(AUTHOR.ref)
         account.merged.append(both, 1.0)
         assert len(account.merged.tree(AUTHOR.ref)) == len(both)
     with closing(sqlite3.connect(path)) as database, database:
@@ -376,10 +382,10 @@ def test_damage_to_other_branches_harms_no_feed(tmp_path: Path) -> None:
     for suffix in ("-wal", "-shm"):
         path.with_name(path.name + suffix).unlink(missing_ok=True)
     path.write_bytes(b"x" * 10_000)
-    with pytest.raises(StoreError, match="delete the file: the branches in it come again"):
+    with pytest.raises(StoreError, match="delete the file and merge the feeds again"):
         ssb(tmp_path, "status")
     path.unlink()
-    assert "merged" in ssb(tmp_path, "status")
+    assert f"{AUTHOR.ref}: not forked" in ssb(tmp_path, "merge", AUTHOR.ref)
 
 
 @pytest.mark.parametrize(
@@ -395,7 +401,7 @@ def test_a_mistake_is_one_line_and_merges_nothing(tmp_path: Path, words: list[st
     done = CliRunner().invoke(feednet, ["ssb", "--path", str(tmp_path), *words])
     assert done.exit_code
     assert why in (done.output or str(done.exception))
-    assert not (tmp_path / "merged.json").exists()
+    assert not (tmp_path / BRANCHES_FILE).exists()
 
 
 def test_a_feed_with_a_second_key_is_not_merged(tmp_path: Path) -> None:
@@ -419,7 +425,7 @@ def test_nothing_follows_an_end_on_its_branch(tmp_path: Path) -> None:
         Message.create(AUTHOR, each, {"type": "post", "text": "more"}, 1) for each in (end, other)
     )
     with closing(Account(tmp_path)) as account:
-        account.merge(AUTHOR.ref)
+        account.merged.merge(AUTHOR.ref)
         assert account.merged.append([first, other, end], 1.0).stored == 3
         assert account.merged.append([beside], 1.0).stored == 1
         assert "has ended this branch" in str(account.merged.append([after], 1.0).refused[AUTHOR.ref])
@@ -435,7 +441,7 @@ def test_stock_peers_see_a_frozen_feed_as_ever(tmp_path: Path, is_merged: bool) 
     call(tmp_path / "ours", "publish", arguments=[contact])
     with closing(Account(tmp_path / "ours")) as account:
         if is_merged:
-            account.merge(AUTHOR.ref)
+            account.merged.merge(AUTHOR.ref)
             account.merged.append([first, *one, *other], 1.0)
         else:
             account.feeds.append([first, *one], 1.0)

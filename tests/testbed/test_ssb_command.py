@@ -316,7 +316,7 @@ def test_devices_become_one_identity_without_a_running_peer(tmp_path: Path) -> N
     def meet() -> None:
         with closing(Account(laptop)) as one, closing(Account(phone)) as other:
             for source, sink in ((one, other), (other, one)):
-                for stored in source.messages(None, None, None):
+                for stored in source.log.messages(None, None, None):
                     sink.feeds.append([stored.message], 1.0)
 
     laptop, phone = tmp_path / "laptop", tmp_path / "phone"
@@ -406,7 +406,7 @@ def test_a_successor_is_in_the_groups_of_the_feed_that_ended(tmp_path: Path) -> 
     heir = ssb(old, "end", "--successor", str(new)).split()[1]
     assert set(json.loads(ssb(old, "group", "list", "--json"))["members"]) == {status(old)["id"], heir}
     with closing(Account(old)) as account:
-        feed = [stored.message for stored in account.messages(None, None, None)]
+        feed = [stored.message for stored in account.log.messages(None, None, None)]
     with closing(Account(new)) as account:
         for message in feed:
             account.groups.add(message)
