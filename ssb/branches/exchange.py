@@ -44,7 +44,7 @@ MOST_IDS: Final = 1_000
 """Most ids of a feed in a note."""
 
 _FEEDS = 50  # in one note at most
-_IDS_A_NOTE = 64  # many more than an honest note of a feed has count as several notes
+_IDS_A_NOTE = 64  # many more than an honest note of a feed has count as several notes; so do those to read
 
 
 @dataclass(slots=True)
@@ -196,8 +196,8 @@ class BranchExchange(Replicator):
             is_known = known is None or message.id in known
             if known is None or is_known or session.number == by or self._is_hidden(feed, session.remote):
                 continue
-            missing = [each.id for each in self._branched.tree(feed).behind([message], known)]
-            if is_sent and all(id_ == message.id or id_ in session.ready for id_ in missing):
+            missing = self._branched.tree(feed).behind([message], known) if is_sent else ()
+            if is_sent and all(each.id == message.id or each.id in session.ready for each in missing):
                 self._send(session, [message])
             else:  # the remote asks for what it lacks
                 self._report(session, feed, now)
@@ -307,7 +307,10 @@ class BranchExchange(Replicator):
         if not isinstance(clock, dict):
             raise ProtocolError("a body that is neither a message nor a note")
         ids_named = sum(len(ids) for ids in clock.values() if isinstance(ids, list))
-        if session.allowance.charge(now, len(clock) + ids_named // _IDS_A_NOTE):
+        # An answer, and a first note after the remote has left a feed, read the whole feed.
+        is_asked = value.get("ask") is True
+        read = (len(self._branched.tree(feed)) for feed, ids in clock.items() if is_asked or ids is None)
+        if session.allowance.charge(now, len(clock) + (ids_named + sum(read)) // _IDS_A_NOTE):
             raise ProtocolError("too many notes")
         for feed, ids in clock.items():
             if self._is_hidden(feed, session.remote):
@@ -323,7 +326,7 @@ class BranchExchange(Replicator):
             if not isinstance(ids, list) or len(ids) > MOST_IDS or not all(is_message(id_) for id_ in ids):
                 raise ProtocolError(f"a note without a list of at most {MOST_IDS} ids")
             self._hear(session, feed, [str(id_) for id_ in ids], now)
-            if value.get("ask") is True and feed in session.known:
+            if is_asked and feed in session.known:
                 tree = self._branched.tree(feed)
                 self._send(session, tree.behind(tree.tips.values(), session.known[feed]))
         if len(session.offers) > len(self._wanted) + self._limits.unwanted:

@@ -194,7 +194,13 @@ class MergedFeeds:
         last = self.served.last(feed)
         if feed not in self._trees or last < self._read[feed]:
             self._trees[feed], self._read[feed] = FeedTree(feed, self._hmac_key), 0
-            found = [*self.served.newest(last, feed), *self._branches.of(feed)]
+            served = self.served.newest(last, feed)
+            ids = {stored.id for stored in served}
+            others = self._branches.of(feed)
+            twice = [stored.message for stored in others if stored.id in ids]  # a resumption was cut short
+            if twice:
+                self._branches.remove(twice)
+            found = [*served, *others]
         elif last > self._read[feed]:
             found = self.served.newest(last - self._read[feed], feed)
         else:
@@ -279,8 +285,13 @@ class MergedFeeds:
         receipt.
         """
         chosen = self._merged if feeds is None else sorted(self._merged.keys() & {*feeds})
-        found = [(feed, stored) for feed in chosen for stored in self._branches.of(feed)]
-        shown = [each for feed, each in found if not self.is_ignored(feed, each.sequence)]
+        firsts = {feed: self.fork_of(feed) for feed in chosen if self.is_forked(feed)}
+        shown = [
+            stored
+            for feed, first in firsts.items()
+            for stored in self._branches.of(feed)
+            if first is None or stored.sequence < first
+        ]
         return sorted(shown, key=attrgetter("position"))
 
     def naming(self, reference: str) -> list[Message]:

@@ -162,7 +162,7 @@ class Account:
     @cached_property
     def views(self) -> Views:
         """Views computed from messages; opened on first use."""
-        views = Views(self.path / FILE, self.feeds, self.identity.ref, self._hops)
+        views = Views(self.path / FILE, self.feeds, self.identity.ref, self._hops, lambda: self.merged.feeds)
         for stored in self.merged.others():
             views.add(stored.message)
         for feed in filter(self.merged.is_forked, self.merged.feeds):

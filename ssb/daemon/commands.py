@@ -361,12 +361,12 @@ class Commands:
         """Return the branches and the messages of each feed that is merged, and where it is forked."""
         merged, found = self._account.merged, dict[str, Value]()
         for feed in sorted(merged.feeds):
-            tree = merged.tree(feed)
+            tree = merged.tree(feed) if merged.is_forked(feed) else None
             found[feed] = {
-                "branches": len(tree.tips),
-                "messages": len(tree),
-                "fork": tree.fork,
-                "overgrown": tree.is_overgrown,
+                "branches": 1 if tree is None else len(tree.tips),
+                "messages": self._account.feeds.last(feed) if tree is None else len(tree),
+                "fork": None if tree is None else tree.fork,
+                "overgrown": tree is not None and tree.is_overgrown,
             }
         return found
 

@@ -3,8 +3,9 @@
 Reading all messages again takes seconds in a large store. So the views are stored in a file beside it, with a
 *cursor*: the last message in them. Opening them reads the messages after it. The file begins with the hash of
 the rest, and is replaced atomically. If it is damaged or of another form, or its cursor is not a message of
-the store, as when the store comes from a backup, the views are computed from the first message on. So the
-file may be wrong or missing; messages are the only truth. Messages about devices are few, and always read.
+the store, as when the store comes from a backup, or if other feeds are merged now, the views are computed
+from the first message on. So the file may be wrong or missing; messages are the only truth. Messages about
+devices are few, and always read.
 """
 
 import json
@@ -54,6 +55,7 @@ class Views:
         feeds: the store.
         origin: reference of the user's feed.
         hops: see Graph.
+        merged: returns the feeds whose branches are merged.
 
     Attributes:
         graph: of follows and blocks.
@@ -62,8 +64,16 @@ class Views:
         pubs: their addresses.
     """
 
-    def __init__(self, path: Path, feeds: SqliteFeeds, origin: str, hops: int) -> None:
+    def __init__(
+        self,
+        path: Path,
+        feeds: SqliteFeeds,
+        origin: str,
+        hops: int,
+        merged: Callable[[], list[str]] = list,
+    ) -> None:
         self._path = path
+        self._merged = merged
         self._feeds = feeds
         self._origin = origin
         self._hops = hops
@@ -98,10 +108,8 @@ class Views:
                 self._add_content(author, number, message.content)
 
     def discard(self) -> None:
-        """Compute the views anew at the next opening: messages were deleted."""
+        """Save the views no more, so that the next opening computes them anew: messages were deleted."""
         self._is_void = True
-        with suppress(OSError):
-            self._path.unlink(missing_ok=True)
 
     def namer(self) -> Callable[[str], str | None]:
         """Return a function from feeds to their current names; None for feeds without a name.
@@ -131,6 +139,7 @@ class Views:
             "version": _VERSION,
             "cursor": self._cursor,
             "restated": self._restated,
+            "merged": sorted(self._merged()),
             "feeds": [*feeds],
             "stated": [*chain.from_iterable(stated)],
             "ended": [*self.graph.ends()],
@@ -164,7 +173,7 @@ class Views:
             return False
 
     def _restore(self, content: dict[str, Any]) -> bool:
-        if content["version"] != _VERSION:
+        if content["version"] != _VERSION or content["merged"] != sorted(self._merged()):
             return False
         position, id_ = content["cursor"]
         if position and [stored.id for stored in self._feeds.log(position - 1, 1)] != [id_]:

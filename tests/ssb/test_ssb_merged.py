@@ -27,12 +27,15 @@ from ssb.branches.exchange import BranchExchange
 from ssb.branches.feeds import BranchedFeeds
 from ssb.branches.store import BRANCHES_FILE
 from ssb.branches.tree import MOST_BRANCHES, TANGLE, FeedTree
+from ssb.canonical import stringify
 from ssb.daemon.account import Account
 from ssb.daemon.commands import Commands
 from ssb.keys import Identity
 from ssb.message import Message
 from ssb.peer.options import PeerOptions
 from ssb.peer.peer import Peer
+from ssb.replication.replication import ProtocolError
+from ssb.replication.session import Limits
 from ssb.store.clocks import MemoryClocks
 from ssb.store.feeds import StoreError
 from ssb.store.memory import MemoryFeeds
@@ -459,3 +462,51 @@ def test_stock_peers_see_a_frozen_feed_as_ever(tmp_path: Path, is_merged: bool) 
         assert connection["ebt"]
         assert not ours.do("status")["refused"]
         assert not ours.do("status")["set_aside"]
+
+
+def test_an_answer_that_reads_a_large_feed_costs_more_notes(tmp_path: Path) -> None:
+    """A hostile peer cannot let this one read it again and again."""
+    made = [Message.create(AUTHOR, None, {"type": "post", "text": "first"}, 1)]
+    for number in range(500):
+        made.append(Message.create(AUTHOR, made[-1], {"type": "post", "text": str(number)}, 1))
+    with closing(Account(tmp_path)) as account:
+        account.merged.merge(AUTHOR.ref)
+        account.feeds.append(made, 1.0)
+        for body in ({"clock": {AUTHOR.ref: []}, "ask": True}, {"clock": {AUTHOR.ref: None}}):
+            exchange = BranchExchange(account.merged, [AUTHOR.ref], Limits(notes_burst=100))
+            exchange.open(1, "peer", is_caller=False, now=0)
+            note = stringify(body, indent=0).encode()
+            exchange.receive(1, [note] * 10, 0, 1.0)
+            with pytest.raises(ProtocolError, match="too many notes"):
+                exchange.receive(1, [note] * 5, 0, 1.0)
+
+
+def test_views_are_computed_anew_when_other_feeds_are_merged(tmp_path: Path) -> None:
+    """What holds in causal order has greater numbers, which would count for ever."""
+    stranger = Identity.from_seed(b"s" * 32).ref
+    contact = {"type": "contact", "contact": stranger, "following": True}
+    first = Message.create(AUTHOR, None, contact, 1)
+    fork = [Message.create(AUTHOR, first, {"type": "post", "text": text}, 1) for text in ("one", "other")]
+    with closing(Account(tmp_path)) as account:
+        account.merged.merge(AUTHOR.ref)
+        account.merged.append([first, *fork], 1.0)
+        assert account.graph.is_following(AUTHOR.ref, stranger)
+        account.views.save()
+    (tmp_path / BRANCHES_FILE).unlink()
+    undone = Message.create(AUTHOR, fork[0], contact | {"following": False}, 1)
+    with closing(Account(tmp_path)) as account:
+        account.views.add(undone)
+        assert not account.graph.is_following(AUTHOR.ref, stranger)
+
+
+def test_a_resumption_that_was_cut_short_shows_no_message_twice(tmp_path: Path) -> None:
+    first = Message.create(AUTHOR, None, {"type": "post", "text": "first"}, 1)
+    both = [first, *branch(1, first), *branch(2, first)]
+    with closing(Account(tmp_path)) as account:
+        account.merged.merge(AUTHOR.ref)
+        account.merged.append(both, 1.0)
+        more = branch(3, both[3])
+        account.merged.append(more, 1.0)
+        account.feeds.adopt(more, 2.0)
+    with closing(Account(tmp_path)) as account:
+        assert len([*account.log.messages([AUTHOR.ref], None, None)]) == len(both) + len(more)

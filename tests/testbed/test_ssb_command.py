@@ -87,7 +87,17 @@ def test_views_are_made_anew_if_they_are_lost_damaged_or_another_stores(tmp_path
     whole = views.read_bytes()
     other = (tmp_path / "two" / "views").read_bytes()
     fields = json.loads(whole[32:])
-    assert [*fields] == ["version", "cursor", "restated", "feeds", "stated", "ended", "named", "pubs"]
+    assert [*fields] == [
+        "version",
+        "cursor",
+        "restated",
+        "merged",
+        "feeds",
+        "stated",
+        "ended",
+        "named",
+        "pubs",
+    ]
     forms: list[object] = [fields | {"version": 2}, 7, None, [], ["version"], {}, {"version": 3}]
     forms += [{key: value for key, value in fields.items() if key != lost} for lost in fields]
     forms += [fields | {key: wrong} for key in fields for wrong in (None, 1, "x", [1], [[1]], {"a": 1})]
