@@ -474,6 +474,33 @@ def test_a_refused_message_costs_its_feed_on_its_connection():
     assert len(stores[0].tree(AUTHOR.ref)) == 0
 
 
+WORDS = st.sampled_from(["clock", "ask", "author", "signature", AUTHOR.ref, OTHER.ref, "previous", "x"])
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | WORDS | st.sampled_from([post(None, "x").id, "%x"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=4),
+    max_leaves=8,
+)
+NOTES = st.fixed_dictionaries({"clock": st.dictionaries(WORDS, VALUES, max_size=3), "ask": VALUES})
+
+
+@settings(deadline=None, max_examples=150)
+@given(st.lists(VALUES | NOTES, max_size=6))
+def test_any_body_is_taken_or_is_the_peers_fault(bodies):
+    """Whatever form it has, it changes no feed."""
+    store = BranchedFeeds()
+    made = line(None, 3, "post")
+    store.append(made, 1.0)
+    peer = BranchExchange(store, [AUTHOR.ref])
+    peer.open(1, "peer", is_caller=False, now=0)
+    for body in bodies:
+        try:
+            peer.receive(1, [encoded(body)], 0, 1.0)
+        except ProtocolError:
+            break
+        peer.take_output(1, 10_000, 0)
+    assert store.tree(AUTHOR.ref).view() == made
+
+
 def test_what_another_protocol_carries_is_asked_for_when_nothing_more_comes_of_it():
     made = line(None, 3, "post")
     store = BranchedFeeds()
