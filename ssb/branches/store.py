@@ -107,6 +107,13 @@ class BranchTable(Database):
         with self._transaction():
             self._database.executemany("DELETE FROM branches WHERE id = ?", ids)
 
+    def check(self) -> int:
+        """Read all messages, and delete those that are damaged; return their number."""
+        ((before,),) = self._query("SELECT count(*) FROM branches")
+        authors = self._query("SELECT DISTINCT author FROM branches")
+        whole = sum(len(self.of(author)) for (author,) in authors)
+        return int(before) - whole
+
     def _sound(self, query: str, value: str | bytes) -> list[Stored]:
         found = []
         for digest, author, sequence, position, received, text in self._query(query, (value,)):

@@ -375,6 +375,9 @@ def test_damage_to_other_branches_harms_no_feed(tmp_path: Path) -> None:
         assert len(account.merged.tree(AUTHOR.ref)) == len(both)
     with closing(sqlite3.connect(path)) as database, database:
         database.execute("UPDATE branches SET text = replace(text, '2 1', '2 7') WHERE sequence = 3")
+    with pytest.raises(UserError, match="damaged: 1 message of other branches; run the peer"):
+        ssb(tmp_path, "check")
+    ssb(tmp_path, "check")
     with closing(Account(tmp_path)) as account:
         assert len(account.merged.tree(AUTHOR.ref)) == len(both) - 2
         assert account.merged.append(both, 2.0).stored == 2
