@@ -118,7 +118,7 @@ def test_both_branches_of_a_restored_laptop_reach_a_friend(tmp_path: Path, forke
         until(lambda: all(last in peer.ids(forked) for peer in peers))
 
 
-def world(path: Path, *merging: str) -> LocalPeers:
+def world(path: Path, *merging: str, late: str = "") -> LocalPeers:
     """A laptop and a tablet with one key: the laptop knows a friend, and the tablet a far peer. These two
     know each other, and the friend knows one that merges nothing. All follow the laptop.
     """
@@ -129,7 +129,8 @@ def world(path: Path, *merging: str) -> LocalPeers:
     for name in merging:
         made.do(name, "branches", "merge", arguments=[made.id("laptop")])
     for name, friend in pairs:
-        made.connect(name, friend)
+        if name != late:
+            made.connect(name, friend)
     return made
 
 
@@ -267,6 +268,25 @@ def test_threads_and_links_have_messages_of_all_branches(tmp_path: Path) -> None
         assert "2 posts" in ssb(tmp_path / name, "view", "threads")
         assert len(ssb(tmp_path / name, "get", root, "--thread", "--wait", "0").splitlines()) == 2
         assert len(ssb(tmp_path / name, "log", made.id("laptop"), "--limit", "2").splitlines()) == 2
+
+
+def test_a_number_of_another_branch_raises_no_lasting_doubt(tmp_path: Path) -> None:
+    """The friend says that it has more than the laptop, until the fork is known."""
+    with world(tmp_path, *MERGING, late="laptop") as made:
+        made.say("laptop", text="on the laptop")
+        for number in range(3):
+            made.say("tablet", text=str(number))
+        made.run(5)
+        made.connect("laptop", "friend")
+        doubts = []
+        for _ in range(60):
+            made.run(0.005)
+            doubts.append(made.accounts["laptop"].own.doubt)
+        assert any("says that it has 3" in each for each in doubts)
+        assert not doubts[-1]
+        made.say("laptop", text="and on it goes")
+        made.run(15)
+        assert texts(made, "far")[-1] == "and on it goes"
 
 
 def test_a_device_that_has_lost_messages_goes_on_behind_them(tmp_path: Path) -> None:
