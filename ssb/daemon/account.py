@@ -144,6 +144,7 @@ class Account:
             raise
         self.clocks = ClockDirectory(self.path / "ebt")
         self._hops = hops
+        self._unordered: set[str] = set()  # merged feeds whose order may have changed
 
     @cached_property
     def blobs(self) -> DirectoryBlobs:
@@ -249,19 +250,22 @@ class Account:
             self.blobs.close()
 
     def update_views(self, message: Message) -> None:
-        """Add a message to the views and groups, if they are open."""
+        """Add a message to the views and groups, if they are open; restate() has to follow."""
         if "views" in self.__dict__:
             self.views.add(message)
-            self._restate(message)
+            feed, content = message.author, message.content
+            kind = content.get("type") if isinstance(content, dict) else None
+            if self.merged.is_forked(feed) and (kind in TYPES or self.merged.tree(feed).names(message.id)):
+                self._unordered.add(feed)
         if "groups" in self.__dict__:
             self.groups.add(message)
 
-    def _restate(self, message: Message) -> None:
-        """Let what a merged feed says hold in causal order, if a message may change that."""
-        feed, content = message.author, message.content
-        kind = content.get("type") if isinstance(content, dict) else None
-        if self.merged.is_forked(feed) and (kind in TYPES or self.merged.tree(feed).names(message.id)):
+    def restate(self) -> bool:
+        """Let what merged feeds say hold in causal order; return whether new messages may change that."""
+        changed, self._unordered = self._unordered, set()
+        for feed in sorted(changed):
             self.views.restate(feed, self.merged.tree(feed).view())
+        return bool(changed)
 
     def why(self) -> str:
         """Return why nothing can be published now, with the remedies; "" if messages can be."""
@@ -282,6 +286,7 @@ class Account:
         body = self.own_key.countersigned(body, now_ms)
         message = self.own.publish(body, now_ms, self.own_key.record, self.merged.publish)
         self.update_views(message)
+        self.restate()
         if "contents" in self.__dict__:
             self.contents.add(message)
         return message

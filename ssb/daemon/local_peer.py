@@ -279,6 +279,8 @@ class LocalPeer(PeerWrapper):
             self._unread.popleft()
             if event.message is not None:
                 self._apply(event.message, now)
+        if self._account.restate():
+            self._apply_graph(now)
         self._call_pubs(now)
         self._time = now
         if self._has_news_of_devices:
@@ -382,7 +384,7 @@ class LocalPeer(PeerWrapper):
 
     def _apply(self, message: Message, now: int) -> None:
         """Apply a message about follows or blocks, the end of a feed, devices, a pub, or groups."""
-        content, graph = message.content, self._account.graph
+        content = message.content
         if self.blob_storage_limit is not None:
             self._keep_named(message)
         if not isinstance(content, dict):
@@ -393,8 +395,12 @@ class LocalPeer(PeerWrapper):
         kind = content.get("type")
         self._has_news_of_pubs |= kind == PUB
         self._has_news_of_devices |= kind == FUSION
-        if kind not in (CONTACT, END, FUSION):
-            return
+        if kind in (CONTACT, END, FUSION):
+            self._apply_graph(now)
+
+    def _apply_graph(self, now: int) -> None:
+        """Apply changes of follows and blocks."""
+        graph = self._account.graph
         for author, feed in sorted(graph.take_restated()):
             self._apply_block(author, feed, now)
             if author == graph.origin:
