@@ -181,6 +181,8 @@ class Connections(Mapping[int, Connection]):
         A connection counts as changed until it is yielded, so an interrupted caller loses none.
         """
         self._changed |= {**dict.fromkeys(self._replication.take_changed()), **self._services.streaming}
+        if self._services.branches is not None:
+            self._changed |= dict.fromkeys(self._services.branches.exchange.take_changed())
         has_wants = self._services.blobs is not None or self._services.loose is not None
         numbers = list(self._connections if has_wants else self._changed)
         yield from self._take(self.streams.in_order(numbers))
