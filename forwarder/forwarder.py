@@ -24,7 +24,7 @@ from forwarder.pipelines.egress import Egress
 from forwarder.pipelines.interests import InterestPipeline
 from forwarder.pipelines.nacks import NackPipeline
 from forwarder.pipelines.next_hops import NextHops
-from forwarder.pipelines.pit_size import Granted, StateSize, granted, held, is_of_network, pit_size
+from forwarder.pipelines.pit_size import Granted, StateSize, granted, held, pit_size
 from forwarder.pipelines.tables import FEEDS_FACE, Tables
 from forwarder.strategies.best_route import BestRoute
 from forwarder.strategies.strategy import Strategy
@@ -114,12 +114,15 @@ class Forwarder(Tables):
     ) -> Face:
         """Add a face; `local` if an application of this node is behind it, `pacer` if its rate is known."""
         added = self.faces[face] = Face(face, local=local, link_type=link_type, pacer=pacer)
+        if not local:
+            self.network.add(face)
         return added
 
     def remove_face(self, face: int, now: int) -> None:
         """Remove a face with its routes and its PIT records."""
         self.fib.remove_face(face)
         self._forget(face, now)
+        self.network.discard(face)
         gone = self.faces.pop(face, None)
         if gone is not None:
             self.counters.keep(gone)
@@ -148,6 +151,8 @@ class Forwarder(Tables):
             entry.drop_out_record(face)
             if gone:
                 self.pit.remove(entry)
+            else:
+                self.pit.weigh(entry)
         if self.feeds is not None:
             self.feeds.remove_face(face, now)
 
@@ -217,7 +222,7 @@ class Forwarder(Tables):
         for entry in self.pit.expire(now):
             if entry.in_records:
                 self.counters.expired += 1
-                self.pit_expired += is_of_network(entry, self.faces)
+                self.pit_expired += entry.weight > 0
                 entry.strategy.after_expiry(entry, now)
                 self.bury(entry, now)
         if self.feeds is not None:
@@ -260,6 +265,7 @@ class Forwarder(Tables):
             asked.touches.append(entry)
             if len(asked.touches) > asked.most_touches:
                 compact(asked)
+            self.pit.weigh(entry)
             self.pit.extend(entry, expiry)
         asked.out_interests += 1
         self._egress.send(face, wire)

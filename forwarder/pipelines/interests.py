@@ -91,6 +91,7 @@ class InterestPipeline:
         if persistent:
             entry.begin_passing(now)
         self._forward(entry, face, interest, ends, header, expiry, now)
+        tables.pit.weigh(entry)
 
     def _complete(self, interest: Interest) -> Interest:
         """Add a missing nonce, and remove a hint that has led here; raise MalformedPacket."""

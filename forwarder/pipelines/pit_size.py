@@ -4,13 +4,11 @@ Of pending state only faces to the network count: captures show no packets of lo
 towards these could not be verified.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection
 from typing import Final, NamedTuple
 
 from forwarder.lli.table import RANGE_BYTES, FeedTable
 from forwarder.pipelines.tables import Tables
-from forwarder.tables.face import Face
-from forwarder.tables.pit import RECORD_BYTES, InRecord, OutRecord, PitEntry
 
 ROUTE_BYTES: Final = 8
 """A next hop: face and cost, 4 each; its prefix counts once."""
@@ -45,100 +43,73 @@ class Granted(NamedTuple):
     credit: int
 
 
-def _classic_size(tables: Tables) -> StateSize:
-    """Return the size of the entries of classic Interests.
-
-    Loops rather than expressions, here and below: nodes are sampled often.
-    """
-    network = _of_network(tables)
-    entries = size = 0
-    for entry in tables.pit:
-        records = 0
-        for waiting in entry.in_records:
-            records += waiting.face in network
-        for asked in entry.out_records:
-            records += asked.face in network
-        if records:
-            entries += 1
-            size += len(entry.key[0]) + RECORD_BYTES * records
-    return StateSize(entries, size)
-
-
-def _feeds_size(tables: Tables) -> StateSize:
-    """Return the size of the entries of subscribed feeds."""
-    network = _of_network(tables)
-    entries = size = 0
-    for feed in tables.feeds or ():
-        holders = 0
-        for downstream, _ in feed.ranges.items():
-            holders += downstream in network
-        for face, _ in feed.holders():
-            holders += face in network
-        if holders:
-            entries += 1
-            size += len(feed.feed) + RANGE_BYTES * holders
-    return StateSize(entries, size)
-
-
 def pit_size(tables: Tables) -> StateSize:
     """Return the size of a node's PIT."""
-    classic, feeds = _classic_size(tables), _feeds_size(tables)
-    return StateSize(classic.entries + feeds.entries, classic.bytes + feeds.bytes)
+    pit = tables.pit
+    if tables.feeds is None:
+        return StateSize(pit.entries, pit.bytes)
+    feeds, _ = _feeds_sizes(tables.feeds, tables.network)
+    return StateSize(pit.entries + feeds.entries, pit.bytes + feeds.bytes)
 
 
 def held(tables: Tables) -> dict[str, StateSize]:
     """Return the entries and bytes of all state of a forwarder, by kind: docs/architecture.md, State."""
-    choices = [len(prefix) + STRATEGY_BYTES for prefix, _ in tables.strategies.items() if prefix]
+    pit, fib, strategies = tables.pit, tables.fib, tables.strategies
     state = {
-        "pit": _classic_size(tables),
-        "routes": StateSize(len(tables.fib), tables.fib.name_bytes + ROUTE_BYTES * tables.fib.next_hops),
-        "strategies": StateSize(len(choices), sum(choices)),
+        "pit": StateSize(pit.entries, pit.bytes),
+        "routes": StateSize(len(fib), fib.name_bytes + ROUTE_BYTES * fib.next_hops),
+        "strategies": StateSize(len(strategies), strategies.name_bytes + STRATEGY_BYTES * len(strategies)),
     }
     if tables.feeds is not None:
-        state |= {"llis": _feeds_size(tables), "sources": _sources_size(tables.feeds)}
+        state["llis"], state["sources"] = _feeds_sizes(tables.feeds, tables.network)
     return state
 
 
-def _sources_size(feeds: FeedTable) -> StateSize:
-    """Return the size of what is known of feeds' sources: evidence, and what outlives a feed's entry."""
-    entries = size = 0
+def _feeds_sizes(feeds: FeedTable, network: Collection[int]) -> tuple[StateSize, StateSize]:
+    """Return the size of the entries of subscribed feeds, and of what is known of feeds' sources: evidence,
+    and what outlives a feed's entry.
+
+    Loops rather than expressions: nodes are sampled often.
+    """
+    entries = size = known_feeds = known_size = 0
     for entry in feeds:
-        known = [entry.evidence, *(holder.offered for _, holder in entry.holders())]
-        for granted in entry.ranges:
-            known += (granted.known, granted.told)
-        evidence = sum(each is not None for each in known)
-        if evidence:
+        holders = known = 0
+        evidence = entry.evidence
+        if evidence is not None:
+            known = 1
+            known_size += len(evidence.proof)
+        for face, granted in entry.ranges.items():
+            if face in network:
+                holders += 1
+            if granted.known is not None:
+                known += 1
+            if granted.told is not None:
+                known += 1
+        for face, holder in entry.holders():
+            if face in network:
+                holders += 1
+            if holder.offered is not None:
+                known += 1
+        if holders:
             entries += 1
-            size += EVIDENCE_BYTES * evidence + len(entry.evidence.proof if entry.evidence else b"")
+            size += len(entry.feed) + RANGE_BYTES * holders
+        if known:
+            known_feeds += 1
+            known_size += EVIDENCE_BYTES * known
     for feed, _, memory in feeds.remembered():
-        entries += 1
-        size += len(feed) + NONCE_BYTES * len(memory.nonces)
+        known_feeds += 1
+        known_size += len(feed) + NONCE_BYTES * len(memory.nonces)
         if memory.evidence is not None:
-            size += EVIDENCE_BYTES + len(memory.evidence.proof)
-    return StateSize(entries, size)
+            known_size += EVIDENCE_BYTES + len(memory.evidence.proof)
+    return StateSize(entries, size), StateSize(known_feeds, known_size)
 
 
 def granted(tables: Tables) -> Granted:
     """Return what a node's downstreams have granted."""
-    network = _of_network(tables)
     ranges = credit = 0
     for feed in tables.feeds or ():
         for face, each in feed.ranges.items():
-            if face in network:
+            if face in tables.network:
                 ranges += 1
                 credit += each.limit - each.next + 1
     return Granted(ranges, credit)
-
-
-def _of_network(tables: Tables) -> set[int]:
-    return {number for number, face in tables.faces.items() if not face.is_local}
-
-
-def is_of_network(entry: PitEntry, faces: Mapping[int, Face]) -> bool:
-    """Return whether an entry has a record of a face to the network."""
-    records: list[InRecord | OutRecord] = [*entry.in_records, *entry.out_records]
-    for record in records:
-        face = faces.get(record.face)
-        if face is not None and not face.is_local:
-            return True
-    return False

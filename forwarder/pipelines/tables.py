@@ -26,6 +26,7 @@ class Tables:
     Attributes:
         faces: all faces by number. Numbers are the caller's choice, above 0; every face must be added before
             use.
+        network: numbers of those to the network, which are not local.
         regions: prefixes of the producer regions that this node is in. An Interest with a forwarding hint to
             one of them is forwarded by its name.
         unsolicited: whether unsolicited Data are cached: "drop-all", "admit-local", "admit-network" or
@@ -42,7 +43,8 @@ class Tables:
         self.feeds: FeedTable | None = None
         self.faces: dict[int, Face] = {}
         self.fib = Fib()
-        self.pit = Pit()
+        self.network: set[int] = set()
+        self.pit = Pit(self.network)
         self.cs = ContentStore(cs_capacity, cs_policy)
         self.pit_capacity = pit_capacity
         self.dead_nonces = DeadNonces()

@@ -434,10 +434,14 @@ class NdnNode:
 
     def held(self) -> dict[str, StateSize]:
         """Return the state by kind: the forwarder's tables, and what ends of feeds hold beside them."""
-        ends = [application.ends() for application in self._applications]
-        return self.host.forwarder.held() | {
-            "ends": StateSize(sum(feeds for feeds, _ in ends), sum(size for _, size in ends))
-        }
+        entries = size = 0
+        for application in self._applications:
+            feeds, held = application.ends()
+            entries += feeds
+            size += held
+        state = self.host.forwarder.held()
+        state["ends"] = StateSize(entries, size)
+        return state
 
     def counters(self) -> dict[str, Any]:
         """Return the forwarder's counters by name."""
@@ -455,7 +459,8 @@ class NdnNode:
             **forwarder.counters.as_dict(),
         }
         if forwarder.feeds is not None:
-            row |= {f"feeds_{key}": value for key, value in sorted(forwarder.feeds.counters.items())}
+            for key, value in sorted(forwarder.feeds.counters.items()):
+                row[f"feeds_{key}"] = value
         return row
 
 
