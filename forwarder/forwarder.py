@@ -17,14 +17,14 @@ from typing import Final
 
 from base.units import MS
 from forwarder.feedcache.cache import FeedStore
-from forwarder.lli.table import FeedTable
 from forwarder.lli.upstream import Recovery
 from forwarder.pipelines.data import DataPipeline
 from forwarder.pipelines.egress import Egress
 from forwarder.pipelines.interests import InterestPipeline
 from forwarder.pipelines.nacks import NackPipeline
 from forwarder.pipelines.next_hops import NextHops
-from forwarder.pipelines.pit_size import Granted, StateSize, granted, held, pit_size
+from forwarder.pipelines.pit_size import StateSize, held, pit_size
+from forwarder.pipelines.sized_feeds import SizedFeeds
 from forwarder.pipelines.tables import FEEDS_FACE, Tables
 from forwarder.strategies.best_route import BestRoute
 from forwarder.strategies.strategy import Strategy
@@ -90,8 +90,10 @@ class Forwarder(Tables):
         self._egress = egress = Egress(self)
         if controlled_push:
             sends = egress.send, self._fetch
-            asked = self.pit.may_match
-            self.feeds = FeedTable(self._feed_hops, *sends, asked, self.faces, rng, feed_store, recovery)
+            asked, faces = self.pit.may_match, self.faces
+            self.feeds = SizedFeeds(
+                self.network, self._feed_hops, *sends, asked, faces, rng, feed_store, recovery
+            )
         self._next_hops = NextHops(self)
         self._data = DataPipeline(self, egress)
         self._nacks = NackPipeline(self, egress, self._next_hops)
@@ -231,10 +233,6 @@ class Forwarder(Tables):
     def held(self) -> dict[str, StateSize]:
         """Return the size of all tables of state, by kind."""
         return held(self)
-
-    def granted(self) -> Granted:
-        """Return what downstreams towards the network have granted."""
-        return granted(self)
 
     def pit_entries(self) -> int:
         """Return the number of pending entries, see StateSize."""

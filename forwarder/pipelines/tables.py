@@ -3,7 +3,7 @@
 from random import Random
 from typing import Final
 
-from forwarder.lli.table import FeedTable
+from forwarder.pipelines.sized_feeds import SizedFeeds
 from forwarder.strategies.strategy_choice import StrategyChoice
 from forwarder.tables.content_store import ContentStore
 from forwarder.tables.counters import Counters
@@ -40,7 +40,7 @@ class Tables:
 
     def __init__(self, rng: Random, cs_capacity: int, cs_policy: str, pit_capacity: int) -> None:
         self.rng = rng
-        self.feeds: FeedTable | None = None
+        self.feeds: SizedFeeds | None = None
         self.faces: dict[int, Face] = {}
         self.fib = Fib()
         self.network: set[int] = set()

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import Any, NamedTuple, TextIO
+from typing import Any, BinaryIO, Final, NamedTuple
 
 from base.endpoint import Program
 from base.key_log import Secret
@@ -32,6 +32,10 @@ from testbed.scenario.sections import Change
 from testbed.scenario.timeline import Awaited, Timeline, change_row, described, sample_times
 from topologies.emulator.network import EmulatedNetwork
 from topologies.emulator.processor import Processor
+
+
+_BUFFER: Final = 1 << 20
+"""Bytes that a file gets at once."""
 
 
 class EmulatedLiveRun(LiveRun):
@@ -206,22 +210,22 @@ class _Sampler:
     last sample has the same state and counters.
     """
 
-    def __init__(self, emulation: Emulation, file: TextIO) -> None:
+    def __init__(self, emulation: Emulation, file: BinaryIO) -> None:
         self._emulation, self._file = emulation, file
-        self._rows: dict[str, str] = {}  # each node's last sample, without its time
+        self._rows: dict[str, bytes] = {}  # each node's last sample, without its time
 
     def write(self) -> None:
         """Write a sample of each node."""
         network, nodes = self._emulation.network, self._emulation.nodes
         processors = self._emulation.processors
-        time = f'{{"time":{network.now}'
+        time = b'{"time":%d' % network.now
         for name in network.take_active():
             if name in nodes:
                 row = sample(nodes[name], network.now)
                 if name in processors:
                     row |= processors[name].counters(network.now)
                 self._rows[name] = line_of(row).removeprefix(time)
-        self._file.writelines(time + self._rows[name] for name in sorted(nodes))
+        self._file.write(b"".join([time + self._rows[name] for name in sorted(nodes)]))
 
 
 def run(
@@ -237,8 +241,8 @@ def run(
     `advance` receives the share of the run's time at each sample.
     """
     with (
-        (directory / CAPTURE).open("wb") as file,
-        (directory / COUNTERS).open("w", encoding="utf-8") as counters,
+        (directory / CAPTURE).open("wb", _BUFFER) as file,
+        (directory / COUNTERS).open("wb", _BUFFER) as counters,
         cached_signatures(),
         rare_collections(),
     ):

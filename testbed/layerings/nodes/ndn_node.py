@@ -446,10 +446,11 @@ class NdnNode:
     def counters(self) -> dict[str, Any]:
         """Return the forwarder's counters by name."""
         forwarder = self.host.forwarder
-        granted = forwarder.granted()
+        feeds = forwarder.feeds
+        granted = None if feeds is None else feeds.size()
         row = {
-            "pit_ranges": granted.ranges,
-            "pit_credit": granted.credit,
+            "pit_ranges": 0 if granted is None else granted.ranges,
+            "pit_credit": 0 if granted is None else granted.credit,
             "pit_satisfied": forwarder.pit_satisfied,
             "pit_expired": forwarder.pit_expired,
             "cs_entries": len(forwarder.cs),
@@ -458,8 +459,8 @@ class NdnNode:
             "route_change_bytes": self._route_changes.name_bytes,
             **forwarder.counters.as_dict(),
         }
-        if forwarder.feeds is not None:
-            for key, value in sorted(forwarder.feeds.counters.items()):
+        if feeds is not None:
+            for key, value in sorted(feeds.counters.items()):
                 row[f"feeds_{key}"] = value
         return row
 
