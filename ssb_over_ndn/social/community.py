@@ -114,7 +114,9 @@ class Community:
         carried = self._carried.keys()
         changes = Changes(frozenset(changed & carried), frozenset(changed - carried))
         for feed in changes.removed:
-            self.statements -= len(self._contacts.pop(feed, ()))  # it is read again, if the feed is carried again
+            self.statements -= len(
+                self._contacts.pop(feed, ())
+            )  # it is read again, if the feed is carried again
         return changes
 
     def _load(self, user: str, graph: Graph) -> None:

@@ -72,7 +72,10 @@ def check(node: Any) -> bool:
 @pytest.mark.parametrize(
     ("wanted", "layering"),
     [
-        *((TREE, name) for name in ("pull", "poll", "persistent", "notify-each", "sync", "lli", "lli-selective")),
+        *(
+            (TREE, name)
+            for name in ("pull", "poll", "persistent", "notify-each", "sync", "lli", "lli-selective")
+        ),
         *((FRIENDS, name) for name in ("ssb-aware-poll", "ssb-aware")),
     ],
     ids=lambda each: each if isinstance(each, str) else each.name,
