@@ -1,5 +1,6 @@
 """The size of a PIT, a sum that is kept up to date, against a walk through its records."""
 
+from collections.abc import Sequence
 from random import Random
 
 import pytest
@@ -13,18 +14,33 @@ from forwarder.strategies.asf import Asf
 from forwarder.strategies.best_route import BestRoute
 from forwarder.strategies.multicast import Multicast
 from forwarder.strategies.strategy import Strategy
+from forwarder.tables.fib import NextHop
+from forwarder.tables.pit import PitEntry
 from forwarder.wire.lp import CONGESTION, make_lp
 from forwarder.wire.name import from_uri
 from forwarder.wire.packet import make_data, make_interest
 from forwarder.wire.persistent import make_persistent
 
+
+class Retrying(BestRoute):
+    """After a Nack it asks the next hop that has not been asked."""
+
+    def after_nack(
+        self, entry: PitEntry, face: int, reason: int, hops: Sequence[NextHop], now: int
+    ) -> Sequence[int]:
+        """See Strategy."""
+        return [hop.face for hop in hops if entry.out_record(hop.face) is None][:1]
+
+
 LOCAL = 4
 STEPS = st.lists(
-    st.tuples(st.sampled_from("iiiippddnnwur"), st.integers(1, LOCAL), st.integers(0, 2)), min_size=20, max_size=80
+    st.tuples(st.sampled_from("iiiippddnnwur"), st.integers(1, LOCAL), st.integers(0, 2)),
+    min_size=20,
+    max_size=80,
 )
 
 
-@pytest.mark.parametrize("strategy", [BestRoute, Multicast, Asf])
+@pytest.mark.parametrize("strategy", [BestRoute, Multicast, Asf, Retrying])
 @settings(max_examples=100)
 @given(steps=STEPS)
 def test_the_size_follows_all_changes_of_records(
