@@ -1,4 +1,4 @@
-"""Size of a node's state in entries and bytes: sums that its tables keep up to date, as nodes are sampled often.
+"""Size of a node's state in entries and bytes: sums that its tables keep, as nodes are sampled often.
 
 Of pending state only faces to the network count: captures show no packets of local applications, so state
 towards these could not be verified.

@@ -86,7 +86,10 @@ class Publisher:
 
     def take_outputs(self) -> list[bytes]:
         """Return the packets for the forwarder."""
-        outputs, self._outputs = self._outputs + self._server.take_outputs(), []
+        outputs = self._server.take_outputs()
+        if self._outputs:
+            outputs = self._outputs + outputs
+            self._outputs = []
         return outputs
 
     def take_events(self) -> list[Event]:

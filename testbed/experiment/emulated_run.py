@@ -33,7 +33,6 @@ from testbed.scenario.timeline import Awaited, Timeline, change_row, described, 
 from topologies.emulator.network import EmulatedNetwork
 from topologies.emulator.processor import Processor
 
-
 _BUFFER: Final = 1 << 20
 """Bytes that a file gets at once."""
 
