@@ -111,8 +111,15 @@ class SizedFeeds(FeedTable):
         if entry is not None:
             after = self._counted[feed] = size_of(entry, self._network)
         if after != before:
-            total = zip(self._size, after, before, strict=True)
-            self._size = FeedsSize(*[was + new - old for was, new, old in total])
+            total = self._size
+            self._size = FeedsSize(
+                total.feeds + after.feeds - before.feeds,
+                total.feed_bytes + after.feed_bytes - before.feed_bytes,
+                total.sources + after.sources - before.sources,
+                total.source_bytes + after.source_bytes - before.source_bytes,
+                total.ranges + after.ranges - before.ranges,
+                total.credit + after.credit - before.credit,
+            )
 
     def _count_past(self) -> tuple[int, int]:
         entries = size = 0

@@ -33,7 +33,7 @@ from testbed.scenario.timeline import Awaited, Timeline, change_row, described, 
 from topologies.emulator.network import EmulatedNetwork
 from topologies.emulator.processor import Processor
 
-_BUFFER: Final = 1 << 20
+BUFFER: Final = 1 << 16
 """Bytes that a file gets at once."""
 
 
@@ -204,13 +204,17 @@ class Emulation:
                 self.network.settle(name)
 
 
-class _Sampler:
+class Sampler:
     """Writes the samples of all nodes, in order of their names: a node that nothing has happened to since its
     last sample has the same state and counters.
+
+    Attributes:
+        taken: samples taken; the others repeat an earlier one.
     """
 
     def __init__(self, emulation: Emulation, file: BinaryIO) -> None:
         self._emulation, self._file = emulation, file
+        self.taken = 0
         self._rows: dict[str, bytes] = {}  # each node's last sample, without its time
 
     def write(self) -> None:
@@ -220,11 +224,15 @@ class _Sampler:
         time = b'{"time":%d' % network.now
         for name in network.take_active():
             if name in nodes:
+                self.taken += 1
                 row = sample(nodes[name], network.now)
                 if name in processors:
                     row |= processors[name].counters(network.now)
                 self._rows[name] = line_of(row).removeprefix(time)
-        self._file.write(b"".join([time + self._rows[name] for name in sorted(nodes)]))
+        write, rows = self._file.write, self._rows
+        for name in sorted(nodes):
+            write(time)
+            write(rows[name])
 
 
 def run(
@@ -240,15 +248,15 @@ def run(
     `advance` receives the share of the run's time at each sample.
     """
     with (
-        (directory / CAPTURE).open("wb", _BUFFER) as file,
-        (directory / COUNTERS).open("wb", _BUFFER) as counters,
+        (directory / CAPTURE).open("wb", BUFFER) as file,
+        (directory / COUNTERS).open("wb", BUFFER) as counters,
         cached_signatures(),
         rare_collections(),
     ):
         capture = pcapng.Writer(file, capture_interfaces(scenario.network), application="feednet")
         emulation = Emulation(scenario, layering, load, capture=capture)
         network, timeline = emulation.network, emulation.timeline
-        sampler = _Sampler(emulation, counters)
+        sampler = Sampler(emulation, counters)
 
         def observe() -> None:
             sampler.write()

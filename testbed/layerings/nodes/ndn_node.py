@@ -205,6 +205,7 @@ class NdnNode:
         self._album: Album | None = None
         if self._workload.pictures:
             self._album = Album(self._workload, context.state.blobs, self.name)
+        self._feed_words: dict[str, str] = {}  # names of the feeds' counters in samples, in order
         self._follower: int | None = None
         self._add_feeds()
         self._add_bulk()
@@ -460,8 +461,11 @@ class NdnNode:
             **forwarder.counters.as_dict(),
         }
         if feeds is not None:
-            for key, value in sorted(feeds.counters.items()):
-                row[f"feeds_{key}"] = value
+            counted = feeds.counters
+            if len(counted) != len(self._feed_words):  # they only grow
+                self._feed_words = {f"feeds_{key}": key for key in sorted(counted)}
+            for word, key in self._feed_words.items():
+                row[word] = counted[key]
         return row
 
 
