@@ -47,8 +47,7 @@ class InterestPipeline:
         token = None if header is None else header.pit_token
         # An item may have been in the feeds' cache for long: it does not count as fresh.
         if feeds is not None and len(feeds.store) and not interest.must_be_fresh:
-            item = feeds.find(interest.name)
-            if item is not None:
+            if (item := feeds.find(interest.name)) is not None:
                 tables.counters.cs_hits += 1
                 self._egress.send_data(face, item.wire, token, now)
                 return
