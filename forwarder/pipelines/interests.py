@@ -43,11 +43,11 @@ class InterestPipeline:
         if (feeds := self._feeds) is not None and interest.send_credit is not None:
             feeds.on_lli(face.number, interest, now)
             return
-        nonce = interest.nonce or 0
-        token = None if header is None else header.pit_token
+        nonce, token = interest.nonce or 0, None if header is None else header.pit_token
         # An item may have been in the feeds' cache for long: it does not count as fresh.
         if feeds is not None and len(feeds.store) and not interest.must_be_fresh:
-            if (item := feeds.find(interest.name)) is not None:
+            item = feeds.find(interest.name)
+            if item is not None:
                 tables.counters.cs_hits += 1
                 self._egress.send_data(face, item.wire, token, now)
                 return
