@@ -306,17 +306,10 @@ class LocalPeer(PeerWrapper):
                 detail = f"called through the room {room}, and is not followed"
                 self._events.append(PeerEvent(now, "refused", peer, detail))
             else:
-                self._meet(peer, now)
+                self.peer.heed(peer, now)
 
     def _replicates(self, feed: str) -> bool:
         return feed in self._account.graph.replicated() or feed in self._beside
-
-    def _meet(self, peer: str, now: int) -> None:
-        """Call a peer that is in a room if it is followed; call it no more if it is not, or has left."""
-        if self.visits.is_present(peer) and self._access.meets(peer):
-            self.peer.meet(peer, now)
-        elif peer in self.peer.connections.scheduler:
-            self.peer.part(peer, now)
 
     def _apply(self, message: Message, now: int) -> None:
         """Apply a message about follows or blocks, the end of a feed, devices, a pub, or groups."""
@@ -334,7 +327,7 @@ class LocalPeer(PeerWrapper):
         for author, feed in sorted(graph.take_restated()):
             self._apply_block(author, feed, now)
             if author == graph.origin:
-                self._meet(feed, now)
+                self.peer.heed(feed, now)
         changes = graph.take_changes()
         self._has_news_of_pubs |= bool(changes.added)
         self.peer.want_all(sorted(changes.added), now)

@@ -148,6 +148,7 @@ class _PubAccess(OpenAccess):
     """
 
     def __init__(self, invites: Invites, use: Callable[[str, Sequence[Value]], Value]) -> None:
+        super().__init__()
         self._invites = invites
         self._use = use
 
