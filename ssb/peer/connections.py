@@ -212,8 +212,11 @@ class Connections(Mapping[int, Connection]):
     # Beginning
 
     def open(self, event: Opened, now: int) -> None:
-        """Begin the handshake on a new stream."""
+        """Begin the handshake on a new stream, unless it is a call to a peer that was removed meanwhile."""
         called = self._calling.pop(event.stream, None)
+        if called is not None and called not in self.scheduler:
+            self.streams.close(event.stream, abort=True)
+            return
         if called is None:
             surplus = self._limits.surplus(event.peer[0], self._connections.values())
             if surplus is not None:
@@ -286,12 +289,20 @@ class Connections(Mapping[int, Connection]):
     # Ending
 
     def remove_peer(self, remote: str, now: int, *, tunnels_only: bool = False) -> None:
-        """Stop calling a peer, and close the connections that serve the purpose of a call."""
+        """Stop calling a peer, and close the connections that serve the purpose of a call.
+
+        A call in its handshake ends, too: a peer is left, or blocked, at any time.
+        """
         self.scheduler.remove(remote)
         for connection in list(self._connections.values()):
             is_meant = connection.room or not tunnels_only
-            if connection.remote == remote and self._is_ours(connection) and is_meant:
+            if not self._is_ours(connection) or not is_meant:
+                continue
+            if connection.remote == remote:
                 self.close(connection, now)
+            elif not connection.remote and connection.called == remote:
+                self.streams.close(connection.number, abort=True)
+                self._forget(connection)
 
     @contextmanager
     def isolated(self, connection: Connection, now: int) -> Iterator[None]:

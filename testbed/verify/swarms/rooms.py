@@ -5,8 +5,8 @@ truly joined, so a peer that believes the room in place of the handshake inside 
 """
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping
-from itertools import combinations
+from collections.abc import Callable, Iterable, Mapping, Sized
+from itertools import permutations
 from random import Random
 from typing import Any, Final
 
@@ -75,7 +75,7 @@ class WatchedRoom(Room):
 
     def left(self) -> str:
         """Return the state that there is; "" if there is none."""
-        kept = {
+        kept: dict[str, Sized] = {
             "connections": self._lines,
             "attendants": self._present,
             "subscriptions": [*self._watching, *self._untold],
@@ -388,14 +388,23 @@ class Rooms:
             if (me, each.remote) not in self._joined[room]:
                 raise Violation("the true peer", name, f"takes somebody in {room} for {each.remote[:5]}")
 
-    def pairs(self) -> list[tuple[str, str]]:
+    def pairs(self) -> set[tuple[str, str]]:
         """Return the pairs that meet in a room that works in the end."""
-        return [
-            pair
+        wishes = self._wishes()
+        return {pair for pair in wishes if pair[::-1] in wishes}
+
+    def are_calm(self) -> bool:
+        """Whether all rooms work in the end, and nobody calls another one there in vain."""
+        return self._trusty() == [*self._swarm.rooms] and len(self._wishes()) == len(self.pairs())
+
+    def _wishes(self) -> set[tuple[str, str]]:
+        """Return who wants to meet whom in a room that works in the end."""
+        return {
+            (one, other)
             for room in self._trusty()
-            for pair in combinations([each for each in self.visited if room in self.visited[each]], 2)
-            if all(self._meets(*each) for each in (self._named(pair), self._named(pair[::-1])))
-        ]
+            for one, other in permutations([each for each in self.visited if room in self.visited[each]], 2)
+            if self._meets(one, self._refs[other])
+        }
 
     def missing(self, members: Mapping[str, Any]) -> Violation | None:
         """Return a peer that is not in its room, sees others than there are, has not met a friend, or is
@@ -406,7 +415,7 @@ class Rooms:
             for other in honest:
                 if remotes[self._refs[other]] > 1:
                     return Violation("one way", name, f"is connected with {other} in two ways")
-        for one, other in self.pairs():
+        for one, other in sorted(self.pairs()):
             if one in connected and other in connected and not connected[one][self._refs[other]]:
                 return Violation("met", one, f"has not met {other}")
         for room in self._trusty():
@@ -435,9 +444,6 @@ class Rooms:
 
     def _trusty(self) -> list[str]:
         return [room for room, kind in self._swarm.rooms.items() if kind in TRUSTY]
-
-    def _named(self, pair: tuple[str, ...]) -> tuple[str, str]:
-        return pair[0], self._refs[pair[1]]
 
     def _meets(self, name: str, ref: str) -> bool:
         return self._follows(name, ref) if name in self._swarm.users else ref in self._friends[name]

@@ -50,8 +50,8 @@ class Swarm(Story):
     (a peer that looks for a message by its id, the feed, the number), "drop" and "fetch" (a peer whose user
     deletes the content of a message there, or asks for its blob; the feed, the number). A user does "say"
     and "name" alone, and to another user "befriend", "invite", "join" and "remove" (a device), and "intrude"
-    (it writes false messages, to become a device of the other's identity, or to end it). "enter" and "exit" (a
-    peer, a room) begin and end a visit; a room may "restart", too.
+    (it writes false messages, to become a device of the other's identity, or to end it). "enter" and "exit"
+    (a peer, a room) begin and end a visit; a room may "restart", too.
 
     Attributes:
         seed: of the links and of the peers' draws.

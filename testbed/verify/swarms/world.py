@@ -471,7 +471,8 @@ class _World(World[Swarm]):
 
     def _check_silence(self) -> None:
         """Check that complete peers fall silent, if none of them is hostile."""
-        if self.story.hostile or any(len(writers) > 1 for writers in self.story.feeds.values()):
+        forked = any(len(writers) > 1 for writers in self.story.feeds.values())
+        if self.story.hostile or forked or not self._rooms.are_calm():
             return
         # A peer that was cut off calls again, and TCP is slow on bad links.
         members = self._members
