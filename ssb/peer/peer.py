@@ -122,7 +122,7 @@ class Peer:
         address goes on being called there.
         """
         connections = self.connections
-        if self._visits is not None and self._visits.is_present(remote) and self._access.meets(remote):
+        if self._visits is not None and self._visits.rooms_with(remote) and self._access.meets(remote):
             connections.scheduler.meet(remote, now, is_connected=connections.has(remote))
         elif remote in connections.scheduler and connections.scheduler.address(remote) is None:
             connections.remove_peer(remote, now, tunnels_only=True)

@@ -50,6 +50,8 @@ class _Known:
         has_worked: a call of the address has reached the peer.
         due: when it may be called, ns.
         failures: in a row: failed calls, and connections that soon ended with a fault.
+        tries: number of calls that failed, and of connections that ended with a fault or without a message:
+            so each way to the peer has its turn.
         reason: of the last one; "" if there is a connection.
         state: "idle", "calling" or "connected".
         since: when it was connected, ns.
@@ -65,6 +67,7 @@ class _Known:
     since: int = 0
     useful: int = 0
     has_worked: bool = False
+    tries: int = 0
 
     def rate(self, now: int) -> float:
         """New messages a second on the connection."""
@@ -116,7 +119,7 @@ class Scheduler:
         if known is None or known.address is None:
             self.add(peer, None, now)
         elif known.state == "idle" and not is_connected:
-            known.due, known.failures = now, 1
+            known.due, known.failures, known.tries = now, 1, 1
             self._set_timers(peer)
         known = self._known.get(peer)
         if is_connected and known is not None and known.state == "idle":
@@ -143,7 +146,7 @@ class Scheduler:
             known.is_kept |= is_kept
             known.has_worked &= known.address == address
             if known.state == "idle" and (is_kept or known.address != address):
-                known.due, known.failures = now, 0
+                known.due, known.failures, known.tries = now, 0, 0
             if known.state == "idle" or is_kept:
                 known.address = address
             self._set_timers(peer)
@@ -196,6 +199,7 @@ class Scheduler:
         if known is not None:
             lasted = known.state == "connected" and now >= known.since + self._options.turn
             known.failures = 1 if lasted or known.useful else known.failures + 1
+            known.tries += 1
             known.reason, known.useful = reason, 0
             pause = min(self._options.first_pause << min(known.failures - 1, 30), self._options.last_pause)
             known.due = now + int(pause * self._random.uniform(0.5, 1.0))
@@ -207,11 +211,12 @@ class Scheduler:
         if known is not None:
             pause = _OWN_PAUSE if reason else self._options.first_pause
             known.failures, known.reason = 0, reason
+            known.tries += not known.useful
             known.due = now + int(pause * self._random.uniform(0.5, 1.0))
             self._set_state(peer, known, "idle")
 
     def take_calls(self, now: int) -> list[tuple[str, Address | None, int]]:
-        """Return the peers to call now, with their addresses and failures in a row.
+        """Return the peers to call now, with their addresses and the numbers of tries before.
 
         They count as being called until on_connected() or on_failed().
         """
@@ -225,7 +230,7 @@ class Scheduler:
             peer = waiting.pop(0)
             known = self._known[peer]
             self._set_state(peer, known, "calling")
-            chosen.append((peer, known.address, known.failures))
+            chosen.append((peer, known.address, known.tries))
         return chosen
 
     def next_to_close(self, now: int) -> str | None:

@@ -23,17 +23,22 @@ class Streams:
         actions, self._actions = self._actions, []
         return actions
 
-    def open(self, remote: str, address: Address | None, failures: int) -> int | None:
+    def open(self, remote: str, address: Address | None, tries: int) -> int | None:
         """Open a stream to a peer; return its number, None if there is no way.
 
-        It leads to the address; or through a room if there is none, and at each second time after failures.
+        The ways are the address, if there is one, and the rooms that the peer is in; they take turns with the
+        number of tries, so that a room which swallows all keeps nobody from the others.
         """
-        number = None
-        if self._visits is not None and (address is None or failures % 2):
-            number = self._visits.connect(remote)
-        if number is None and address is not None:
-            number = next(self._numbers)
-            self._actions.append(Connect(number, address))
+        rooms = [] if self._visits is None else self._visits.rooms_with(remote)
+        ways = len(rooms) + (address is not None)
+        if not ways:
+            return None
+        way = tries % ways - (address is not None)
+        if self._visits is not None and way >= 0:
+            return self._visits.connect(remote, rooms[way])
+        assert address is not None
+        number = next(self._numbers)
+        self._actions.append(Connect(number, address))
         return number
 
     def room_of(self, number: int) -> str:

@@ -175,7 +175,8 @@ class DelayingRoom(DroppingRoom):
 
 
 class HostileRoom(DroppingRoom):
-    """A room that alters bytes, misleads, or says that others are here who are not; see DroppingRoom.
+    """A room that alters bytes, swallows them, misleads, or says that others are here who are not; see
+    DroppingRoom.
 
     Args:
         kind: what it does.
@@ -186,10 +187,18 @@ class HostileRoom(DroppingRoom):
         super().__init__(*given)
         self._kind = kind
         self._peers = [*peers]
+        self._passes: dict[tuple[int, int], int] = {}
 
     def receive(self, number: int, answer: Answered) -> None:
         """See Room."""
-        if self._kind == "alters" and (number, answer.call) in self._ends and self._random.random() < 0.2:
+        end = number, answer.call
+        if self._kind == "swallows" and end in self._ends:
+            left = self._passes.setdefault(end, self._random.randrange(8))
+            self._passes[end] -= 1
+            if left <= 0:
+                self._coverage["tunnel swallowed"] += 1
+                return
+        if self._kind == "alters" and end in self._ends and self._random.random() < 0.5:
             self._coverage["tunnel altered"] += 1
             at, body = self._random.randrange(len(answer.body)), bytearray(answer.body)
             body[at] ^= 1 << self._random.randrange(8)
@@ -210,7 +219,7 @@ class HostileRoom(DroppingRoom):
         present = self._present
         if self._kind == "invents":
             self._coverage["invented"] += 1
-            told = self._random.sample(self._peers, self._random.randint(0, len(self._peers)))
+            told = [each for each in self._peers if self._random.random() < 0.8]
             self._present = dict.fromkeys(told, 0)
         super()._tell_state(end)
         self._present = present
@@ -315,6 +324,11 @@ class Rooms:
             room: Identity.from_seed(Random(f"{swarm.seed} {room}").randbytes(32)) for room in swarm.rooms
         }
         self._joined: dict[str, set[tuple[str, str]]] = {room: set() for room in swarm.rooms}
+
+    @property
+    def patience(self) -> int:
+        """How long peers wait for hostile rooms, ns: each may swallow all after the handshake inside."""
+        return (len(self._swarm.rooms) - len(self._trusty())) * PeerOptions().idle
 
     def start(self, room: str, options: PeerOptions, now: int) -> Member:
         """Return the program of a room that starts, or starts anew."""

@@ -29,7 +29,7 @@ _BAD: dict[str, list[float]] = {
 
 Hostility = Literal["forges", "skips", "lies", "stalls", "babbles", "replays", "takes nothing"]
 HOSTILE: tuple[Hostility, ...] = get_args(Hostility)
-RoomKind = Literal["works", "drops", "delays", "impersonates", "alters", "misleads", "invents"]
+RoomKind = Literal["works", "drops", "delays", "impersonates", "alters", "misleads", "invents", "swallows"]
 ROOM_KINDS: tuple[RoomKind, ...] = get_args(RoomKind)
 
 
@@ -176,7 +176,7 @@ def _with_rooms(rng: Random, swarm: Swarm) -> Swarm:
     if rng.random() < 0.8:
         return swarm
     kinds = ["works", *ROOM_KINDS]
-    rooms = {f"h{number}": rng.choice(kinds) for number in range(rng.choice([1, 1, 2]))}
+    rooms = {f"h{number}": rng.choice(kinds) for number in range(rng.choice([1, 2, 2]))}
     routers = sorted({link["b"] for link in swarm.links})
     links = draw_links(
         rng, [(room, rng.choice(routers)) for room in rooms], delays=[0.5, 40.0], bad=0.3, share=1.0, **_BAD

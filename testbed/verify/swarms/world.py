@@ -110,7 +110,7 @@ class _World(World[Swarm]):
         """See World."""
         try:
             self.network.run(self.story.last)
-            self.catch_up(self.now, self._missing, CATCH_UP_NS)
+            self.catch_up(self.now, self._missing, CATCH_UP_NS + self._rooms.patience)
             self._check_stores()
             self._holes.count(self.coverage)
             self._check_silence()
