@@ -54,7 +54,7 @@ class _AccountAccess:
         return not self._account.graph.is_blocked(peer)
 
     def knows(self, peer: str) -> bool:
-        named = peer in self._friends or self.is_guest(peer)
+        named = peer in self._friends or self._invites.uses.get(peer, 0) > 0
         return named or peer in self._account.graph.replicated() or peer in self._account.comembers()
 
     def is_member(self, peer: str) -> bool:
@@ -86,8 +86,10 @@ class _AccountAccess:
         return followed
 
     def use_invite(self, peer: str, arguments: Sequence[Value]) -> Value:
-        answer = self._invites.use(peer, arguments, self._account.graph, self._follow, self.now_ms)
-        self._account.set_invites(self._invites.uses)
+        account, before = self._account, self._invites.uses.get(peer)
+        answer = self._invites.use(peer, arguments, account.graph, account.feeds, self._follow, self.now_ms)
+        if self._invites.uses[peer] != before:
+            account.set_invites(self._invites.uses)
         return answer
 
     def _follow(self, content: dict[str, Any]) -> Message:

@@ -33,7 +33,7 @@ class AccessPolicy(Protocol):
         ...
 
     def is_guest(self, peer: str) -> bool:
-        """Whether a peer is the key pair of an invite."""
+        """Whether a peer is the key pair of an invite, even of one that is used up."""
         ...
 
     def use_invite(self, peer: str, arguments: Sequence[Value]) -> Value:
