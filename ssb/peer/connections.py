@@ -124,7 +124,7 @@ class Connections(Mapping[int, Connection]):
                     if now >= connection.since + self._options.handshake:
                         self.refuse(connection, "the handshake takes too long", now)
                 elif now >= connection.heard + self._options.idle:
-                    self.close(connection, now, "it says nothing for long")
+                    self.close(connection, now)
                 elif connection.is_apart is None and now >= connection.greeted + self._options.without_ebt:
                     self.reconsider([connection], now)
                 elif connection.waits_for_ebt and now >= connection.greeted + self._options.without_ebt:
@@ -337,15 +337,15 @@ class Connections(Mapping[int, Connection]):
         self.streams.close(connection.number, abort=True)
         self._forget(connection)
 
-    def close(self, connection: Connection, now: int, fault: str = "") -> None:
-        """Close a connection gracefully, for a fault of the other peer if there is one."""
+    def close(self, connection: Connection, now: int) -> None:
+        """Close a connection gracefully."""
         if connection.remote:
             connection.calls.goodbye()
         output = connection.take_output()
         connection.channel.end()
         self.streams.send(connection.number, output + connection.channel.take_output())
         self.streams.close(connection.number)
-        self.drop(connection, now, fault)
+        self.drop(connection, now)
 
     def drop(self, connection: Connection, now: int, fault: str = "", *, is_own: bool = False) -> None:
         """Remove a connection that has ended; `fault` is the other peer's, unless it `is_own`."""

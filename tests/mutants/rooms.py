@@ -34,6 +34,9 @@ ROOM_MUTANTS: Mutants = {
         instead(Connections, "_channel", lambda original, self, called, admits: original(self, called, bool)),
     ),
     "nothing is sealed inside tunnels": (instead(Connections, "_channel", _plain_inside),),
+    "nothing is sealed": (
+        instead(Connections, "_channel", lambda original, self, *_: PlainStream(self._identity.public_key)),
+    ),
     "the first way only": (
         instead(
             Streams, "open", lambda original, self, remote, address, _: original(self, remote, address, 0)

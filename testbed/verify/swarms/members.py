@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import count
 from random import Random
+from typing import Final
 
 from base.endpoint import (
     Address,
@@ -29,7 +30,11 @@ from ssb.rooms.visits import DENIED, Visits
 from ssb.store.blobs import MemoryBlobs
 from ssb.store.feeds import Appended, Stored
 from ssb.store.memory import MemoryFeeds
+from testbed.verify.kit.outcome import Violation
 from testbed.verify.swarms.story import Hostility
+
+CLEAR: Final = b".ed25519"
+"""The end of each reference of a feed: it is in each message, note and call about feeds."""
 
 
 class Member(PeerWrapper):
@@ -38,7 +43,10 @@ class Member(PeerWrapper):
     Attributes:
         peer: the peer.
         sent: bytes sent.
+        is_sealed: links must not carry references in clear.
     """
+
+    is_sealed = False
 
     def __init__(self, peer: Peer) -> None:
         super().__init__(peer)
@@ -72,7 +80,11 @@ class Member(PeerWrapper):
     def take_actions(self) -> list[StreamAction]:
         """See StreamEndpoint."""
         actions = super().take_actions()
-        self.sent += sum(len(action.data) for action in actions if isinstance(action, Send))
+        for action in actions:
+            if isinstance(action, Send):
+                self.sent += len(action.data)
+                if self.is_sealed and CLEAR in action.data:
+                    raise Violation("sealed", "a link", "carries a reference in clear")
         return actions
 
     def _follow_up(self, now: int) -> None:

@@ -27,13 +27,10 @@ from ssb.transport.handshake import MAIN_NETWORK, ClientHandshake
 from ssb.transport.muxrpc import BodyType
 from ssb.transport.secure_stream import ChannelError, SecureStream
 from testbed.verify.kit.outcome import Violation
-from testbed.verify.swarms.members import Member
+from testbed.verify.swarms.members import CLEAR, Member
 from testbed.verify.swarms.story import Swarm
 
 ROOM_STEPS: Final = frozenset({"enter", "exit"})
-CLEAR: Final = b".ed25519"
-"""The end of each reference of a feed: it is in each message, note and call about feeds."""
-
 TRUSTY: Final = ("works", "drops", "delays")
 """Rooms through which friends get everything in the end; those that drop or delay stop after the story."""
 
@@ -372,6 +369,7 @@ class Rooms:
 
     def enter_all(self, name: str, member: Any, now: int) -> None:
         """Let a peer that starts call the rooms that it visits, and no others."""
+        member.is_sealed = bool(self._swarm.rooms)
         for room in self._swarm.rooms:
             self.do("enter" if room in self.visited[name] else "exit", name, room, member, now)
 
@@ -469,6 +467,7 @@ class _RoomMember(Member):
     def __init__(self, peer: Peer, room: WatchedRoom) -> None:
         super().__init__(peer)
         self._room = room
+        self.is_sealed = True
 
     def watch(self, now: int) -> None:
         """See Member."""
