@@ -14,6 +14,6 @@ handshakes, boxes and calls over emulated TCP, and checks after every event that
 
 and in the end that every follower connected with an author through honest peers has the whole feed, byte for
 byte, soon after the last fault; that a message looked for by its id has come if an honest peer three hops far
-has it; that a fork is proved where branches met; that friends in a room are connected once; that all then fall
-silent; and that nothing is left of rooms that all have left.
+has it; that a fork is proved where branches met; that friends in a room are connected once; that all then
+fall silent; and that nothing is left of rooms that all have left.
 """
