@@ -23,23 +23,24 @@ class Streams:
         actions, self._actions = self._actions, []
         return actions
 
-    def open(self, remote: str, address: Address | None, tries: int) -> int | None:
-        """Open a stream to a peer; return its number, None if there is no way.
+    def open(self, remote: str, address: Address | None, useless: str | None) -> tuple[int, str] | None:
+        """Open a stream to a peer; return its number and its way, None if there is none.
 
-        The ways are the address, if there is one, and the rooms that the peer is in; they take turns with the
-        number of tries, so that a room which swallows all keeps nobody from the others.
+        A way is a room that the peer is in, or "" for its address. The ways take turns: the one after the way
+        that was useless last is taken, so a room that swallows all keeps nobody from the others. Both peers
+        leave it at the same time, and meet on the next way that they share.
         """
-        rooms = [] if self._visits is None else self._visits.rooms_with(remote)
-        ways = len(rooms) + (address is not None)
+        rooms = {} if self._visits is None else self._visits.rooms_with(remote)
+        ways = [*([""] if address is not None else []), *sorted(rooms)]
         if not ways:
             return None
-        way = tries % ways - (address is not None)
-        if self._visits is not None and way >= 0:
-            return self._visits.connect(remote, rooms[way])
+        way = ways[(ways.index(useless) + 1) % len(ways)] if useless in ways else ways[0]
+        if self._visits is not None and way:
+            return self._visits.connect(remote, rooms[way]), way
         assert address is not None
         number = next(self._numbers)
         self._actions.append(Connect(number, address))
-        return number
+        return number, way
 
     def room_of(self, number: int) -> str:
         """Return the room that carries a stream; "" if it is one of TCP."""

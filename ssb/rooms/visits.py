@@ -127,9 +127,9 @@ class Visits:
         connection, _ = self._streams.get(stream, (0, 0))
         return self._visits[connection].line.remote if connection else ""
 
-    def rooms_with(self, peer: str) -> list[Visit]:
-        """Return the visits of the rooms that a peer is in."""
-        return [visit for visit in self.rooms if peer in visit.attendants]
+    def rooms_with(self, peer: str) -> dict[str, Visit]:
+        """Return the visits of the rooms that a peer is in, by the rooms."""
+        return {visit.line.remote: visit for visit in self.rooms if peer in visit.attendants}
 
     def connect(self, peer: str, visit: Visit) -> int:
         """Open a stream to a peer in a room; return its number."""

@@ -39,7 +39,7 @@ ROOM_MUTANTS: Mutants = {
     ),
     "the first way only": (
         instead(
-            Streams, "open", lambda original, self, remote, address, _: original(self, remote, address, 0)
+            Streams, "open", lambda original, self, remote, address, _: original(self, remote, address, None)
         ),
     ),
     "a handshake outlives a farewell": (instead(Connections, "remove_peer", _handshakes_go_on),),

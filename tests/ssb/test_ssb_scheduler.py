@@ -21,7 +21,7 @@ def called(found: Scheduler, now: int) -> set[str]:
 def test_a_peer_is_called_once_until_the_call_has_ended() -> None:
     found = scheduler()
     found.add("a", HERE, 0)
-    assert found.take_calls(0) == [("a", HERE, 0)]
+    assert found.take_calls(0) == [("a", HERE, None)]
     assert found.take_calls(10 * SECOND) == []
     found.on_connected("a", SECOND)
     assert found.take_calls(10 * SECOND) == []
