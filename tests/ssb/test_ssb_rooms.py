@@ -475,3 +475,14 @@ def test_a_peer_that_is_blocked_during_the_handshake_is_not_connected_with(tmp_p
             assert world.do("ann", "status")["connections"] == [], moment
             world.follow("ann", "ben", following=False)
             world.run(5)
+
+
+def test_a_call_that_fails_is_not_repeated_if_the_peer_has_called_meanwhile(tmp_path: Path) -> None:
+    with LocalPeers(tmp_path, [("hub", name) for name in ("ann", "ben", "cyn")]) as world:
+        world.do("ann", "connect", arguments=[str(world.address("cyn", of="ben"))])
+        world.connect("ben", "ann")
+        world.run(10)
+        status = world.do("ann", "status")
+        assert [each["peer"] for each in status["connections"]] == [world.id("ben")]
+        assert status["unreached"] == []
+        assert sum(world.do("cyn", "status")["refused"].values()) == 1
