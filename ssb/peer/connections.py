@@ -279,11 +279,14 @@ class Connections(Mapping[int, Connection]):
         """Return which of two connections with one peer to close.
 
         The newer one stays, as the older one may be dead. But if both peers have called each other at once,
-        both must decide alike: the call of the peer with the lower key stays.
+        both must decide alike: the call that goes through no room stays, which only one of them may be able
+        to make; else that of the peer with the lower key.
         """
         is_ours = older.called is not None
         if is_ours == (newer.called is not None) or newer.since > older.since + self._options.handshake:
             return older
+        if bool(older.room) != bool(newer.room):
+            return older if older.room else newer
         ours, theirs = (older, newer) if is_ours else (newer, older)
         return theirs if self._identity.ref < newer.remote else ours
 

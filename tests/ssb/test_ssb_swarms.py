@@ -112,6 +112,12 @@ def test_a_wish_outlives_the_peer_that_heard_it() -> None:
     played(19382910647803, 1)
 
 
+@pytest.mark.parametrize("seed", [7002892, 12000082])
+def test_two_friends_leave_a_bad_room_at_once(seed: int) -> None:
+    """They are in a good one, too; or only one of them knows the other's address, and both call at once."""
+    played(seed, 1)
+
+
 @pytest.mark.parametrize("seed", [*range(0, 20, 4), FROM["any blob stored"], FROM["any proof counts"]])
 def test_a_replay_is_exact(seed: int) -> None:
     first, again = SWARMS.play_seed(seed), SWARMS.play_seed(seed)
