@@ -340,7 +340,7 @@ class Account:
         self._write_json("peers.json", [str(known) for known in [*others, address]])
 
     def invites(self) -> dict[str, int]:
-        """Return the keys of issued invites, and the remaining uses of each."""
+        """Return the keys of issued invites, and the remaining uses of each; 0 if it is used up."""
         invites = self._read_json("invites.json")
         if not isinstance(invites, dict):
             return {}

@@ -57,7 +57,7 @@ class _AccountAccess:
         return not self._account.graph.is_blocked(peer)
 
     def knows(self, peer: str) -> bool:
-        named = peer in self._friends or self.is_guest(peer)
+        named = peer in self._friends or self._invites.uses.get(peer, 0) > 0
         return named or peer in self._account.graph.replicated() or peer in self._account.comembers()
 
     def is_member(self, peer: str) -> bool:
@@ -89,8 +89,10 @@ class _AccountAccess:
         return followed
 
     def use_invite(self, peer: str, arguments: Sequence[Value]) -> Value:
-        answer = self._invites.use(peer, arguments, self._account.graph, self._follow, self.now_ms)
-        self._account.set_invites(self._invites.uses)
+        account, before = self._account, self._invites.uses.get(peer)
+        answer = self._invites.use(peer, arguments, account.graph, account.feeds, self._follow, self.now_ms)
+        if self._invites.uses[peer] != before:
+            account.set_invites(self._invites.uses)
         return answer
 
     def _follow(self, content: dict[str, Any]) -> Message:
@@ -329,7 +331,7 @@ class LocalPeer(PeerWrapper):
                 detail = f"called through the room {room}, and is not followed"
                 self._events.append(PeerEvent(now, "refused", peer, detail))
             else:
-                self._meet(peer, now)
+                self.peer.heed(peer, now)
 
     def _storage(self, limit: int) -> StorageLimit:
         """Return the limit on blobs; what the user has added or named, and contents of messages, stay."""
@@ -375,13 +377,6 @@ class LocalPeer(PeerWrapper):
     def _replicates(self, feed: str) -> bool:
         return feed in self._account.graph.replicated() or feed in self._beside
 
-    def _meet(self, peer: str, now: int) -> None:
-        """Call a peer that is in a room if it is followed; call it no more if it is not, or has left."""
-        if self.visits.is_present(peer) and self._access.meets(peer):
-            self.peer.meet(peer, now)
-        elif peer in self.peer.connections.scheduler:
-            self.peer.part(peer, now)
-
     def _apply(self, message: Message, now: int) -> None:
         """Apply a message about follows or blocks, the end of a feed, devices, a pub, or groups."""
         content = message.content
@@ -404,7 +399,7 @@ class LocalPeer(PeerWrapper):
         for author, feed in sorted(graph.take_restated()):
             self._apply_block(author, feed, now)
             if author == graph.origin:
-                self._meet(feed, now)
+                self.peer.heed(feed, now)
         changes = graph.take_changes()
         self._has_news_of_pubs |= bool(changes.added)
         self.peer.want_all(sorted(changes.added), now)

@@ -26,7 +26,7 @@ class Connection:
         heard: time of the last input, ns.
         is_answered: whether there was any.
         is_full: TCP accepts no more bytes for now.
-        is_guest: the remote is here to use its invite; so it stays when the invite is used up.
+        is_guest: the remote is here to use an invite, and nothing else.
         replication: the call of `ebt.replicate`; None if there is none.
         branches: the call of `branches`, of either side; None if there is none.
         has_tried_ebt: this peer has called it, or does not wait for it any more.

@@ -86,6 +86,7 @@ class Peer:
         self._identity = identity
         self._feeds = feeds
         self._access = access
+        self._visits = visits
         self._epoch_ms = epoch_ms
         self.protocol: Replication = replication or Ebt(feeds, clocks, wanted, options.replication, random)
         self._announcements = {port: str(address).encode() for port, address in announcements.items()}
@@ -120,17 +121,18 @@ class Peer:
             self.connections.scheduler.add(remote, address, now, is_kept=is_kept, is_hearsay=is_hearsay)
             self.connections.update(now)
 
-    def meet(self, remote: str, now: int) -> None:
-        """Call a peer that is in a room, unless there is a connection with it."""
-        connections = self.connections
-        connections.scheduler.meet(remote, now, is_connected=connections.has(remote))
-        self.connections.update(now)
+    def heed(self, remote: str, now: int) -> None:
+        """Call a peer that is in a room if it is to be met there, unless there is a connection with it.
 
-    def part(self, remote: str, now: int) -> None:
-        """Stop calling a peer that can be reached through rooms only, and close tunnels to it."""
-        if self.connections.scheduler.address(remote) is None:
-            self.connections.remove_peer(remote, now, tunnels_only=True)
-            self.connections.update(now)
+        If it has left, or is not to be met any more, end the calls and the tunnels to it; a peer with an
+        address goes on being called there.
+        """
+        connections = self.connections
+        if self._visits is not None and self._visits.rooms_with(remote) and self._access.meets(remote):
+            connections.scheduler.meet(remote, now, is_connected=connections.has(remote))
+        elif remote in connections.scheduler and connections.scheduler.address(remote) is None:
+            connections.remove_peer(remote, now, tunnels_only=True)
+        connections.update(now)
 
     def remove(self, remote: str, now: int) -> None:
         """Stop calling a peer, and close the connection to it."""
