@@ -1,7 +1,7 @@
 # make demo   run the fan-out scenario and write its report
 # make test   lint, types, all tests; those of what can be compiled once more with it compiled
 # make test-slow  tests of a minute or more, and of Spark's workers: our TCP beside Linux's, a cluster, the documents' commands
-# make compiled  the forwarder, the emulator and the simulation as machine code (some minutes): runs take less time
+# make compiled  the forwarder, the emulator, its protocols and the simulation as machine code (some minutes): runs take less time
 # make bench  how fast the forwarder is, in plain Python and compiled, as ratios within one run
 # make fuzz   look for inputs that break the codec, a node, its management, peers, a broker, or reading captures: FUZZ_SECONDS=60 for each
 # make soak   a day of traffic in virtual time, then ten minutes against a daemon
@@ -151,8 +151,8 @@ $(STAMPS)/docs: $(STAMPS)/venv pyproject.toml
 
 # Anew when what is compiled has changed, or when there was no compiler.
 $(STAMPS)/compiled: $(STAMPS)/dev setup.py pyproject.toml testbed/compile.sh \
-		$(shell find base forwarder topologies/emulator captures/formats captures/layers testbed/verify -name '*.py') \
-		topologies/pipe.py ssb/bipf.py ssb/canonical.py
+		$(shell find base forwarder topologies/emulator captures/formats captures/layers testbed/verify \
+			ssb ssb_over_ndn -name '*.py') topologies/pipe.py
 	@sh testbed/compile.sh $(BIN)/python $(COMPILED) && if [ -d $(COMPILED) ]; then touch $@; fi
 
 clean:

@@ -1,5 +1,5 @@
-"""The optional compiled build: `FEEDNET_COMPILE=1 pip install .` makes the forwarder, and what a frame meets
-in the emulator and in `feednet simulate`, a C extension, by mypyc.
+"""The optional compiled build: `FEEDNET_COMPILE=1 pip install .` makes the forwarder, the emulator with the
+protocols that it runs, and `feednet simulate` C extensions, by mypyc.
 
 Without that variable the package is pure Python, and an editable install is so always: a compiled module
 shadows its source. All else about the package stands in pyproject.toml. A compiled build is made in a
@@ -9,10 +9,13 @@ temporary directory and leaves nothing in the source tree.
 import os
 import sys
 from glob import glob
+from multiprocessing.pool import ThreadPool
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from setuptools import Extension, setup
 from setuptools.command.build import build
+from setuptools.command.build_ext import build_ext
 
 
 def modules(*patterns: str) -> set[str]:
@@ -38,22 +41,33 @@ SIMULATION = modules("testbed/verify/push/world/*.py") | {
     "testbed/verify/soak/applications.py",
 }
 """The world of `feednet simulate`, and all classes that inherit from its own."""
-SIGNED = {"ssb/bipf.py", "ssb/canonical.py"}
-"""The formats in which Scuttlebutt's messages are signed."""
+SCUTTLEBUTT = modules("ssb/transport/*.py") | {
+    *(f"ssb/{name}.py" for name in ("bipf", "canonical", "keys", "message")),
+    *(f"ssb/peer/{name}.py" for name in ("connection", "connections", "inbound", "peer", "scheduler")),
+    *(f"ssb/peer/{name}.py" for name in ("services", "streams")),
+    *(f"ssb/replication/{name}.py" for name in ("ebt", "replication", "session")),
+}
+"""Messages, and connections of a peer. Stores and other replicators have plain classes below them."""
+TINY = modules("ssb/tiny/*.py") - {"ssb/tiny/tables.py"}  # without tables in files: bound by the disk
+OVER_NDN = modules("ssb_over_ndn/**/*.py") - modules("ssb_over_ndn/gateway/*.py")
+"""All layerings over NDN, and their ends; a gateway is a plain peer."""
 
 COMPILED = sorted(
-    {f"base/{name}.py" for name in ("round_trip", "timers", "units")}
+    {f"base/{name}.py" for name in ("passive", "round_trip", "timers", "units")}
     | FORWARDER
     | STRATEGIES
     | EMULATOR
     | SIMULATION
     | CAPTURES
-    | SIGNED
+    | SCUTTLEBUTT
+    | TINY
+    | OVER_NDN
 )
 """What is compiled, all together: modules of one group call each other as C functions do."""
 
 FLAGS = [
     "--config-file=",  # the house's own rules are checked elsewhere, with all libraries at hand
+    "--no-site-packages",  # nor are their types needed, or checked
     "--ignore-missing-imports",
 ]
 
@@ -72,7 +86,11 @@ class CompiledBuild(build):
         from mypyc.build import mypycify  # not at the top: pip asks what is required before it is there
 
         extensions = mypycify(
-            [*FLAGS, *COMPILED], group_name="feednet", opt_level="2", target_dir=self.build_base
+            [*FLAGS, *COMPILED],
+            group_name="feednet",
+            multi_file=True,  # the C compiler takes more than twice as long for one file
+            opt_level="1",
+            target_dir=self.build_base,
         )
         for extension in extensions:  # another version of a compiler warns of other things
             extension.extra_compile_args = [*extension.extra_compile_args, "-Wno-error", "-g0"]
@@ -80,10 +98,26 @@ class CompiledBuild(build):
         super().run()
 
 
+class ParallelBuild(build_ext):
+    """Compiles C files in parallel, those of one extension as well as those of several, on all cores."""
+
+    def build_extensions(self) -> None:
+        """See build_ext."""
+        self.parallel = os.cpu_count()
+        compile_one_by_one = self.compiler.compile
+
+        def compile_in_parallel(sources: list[str], **options: Any) -> list[str]:
+            with ThreadPool() as pool:
+                return pool.map(lambda source: compile_one_by_one([source], **options)[0], sources, 1)
+
+        self.compiler.compile = compile_in_parallel
+        super().build_extensions()
+
+
 if os.environ.get("FEEDNET_COMPILE") == "1" and "editable_wheel" not in sys.argv:
     setup(
         setup_requires=["mypy[mypyc]>=2"],
-        cmdclass={"build": CompiledBuild},
+        cmdclass={"build": CompiledBuild, "build_ext": ParallelBuild},
         ext_modules=[Extension("feednet__mypyc", COMPILED)],  # stands for those that mypyc will name
     )
 else:

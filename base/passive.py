@@ -4,9 +4,12 @@ is closed in the end.
 
 from typing import Self
 
+from mypy_extensions import mypyc_attr
+
 from base.endpoint import Address
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class PassiveEndpoint:
     """An Endpoint that ignores all input, and sends the contents of `outputs`."""
 
@@ -32,6 +35,7 @@ class PassiveEndpoint:
         """See Endpoint."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Outputs:
     """A queue of packets, `outputs`, to be sent."""
 
@@ -44,6 +48,7 @@ class Outputs:
         return outputs
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class PassiveApplication(Outputs):
     """An Application that answers nothing, and sends the contents of `outputs`."""
 
@@ -58,6 +63,7 @@ class PassiveApplication(Outputs):
         """See Application."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Closing:
     """An object that the end of a `with` block closes."""
 

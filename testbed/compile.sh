@@ -25,7 +25,7 @@ if [ -n "$missing" ]; then
     exit 0
 fi
 
-say "compiling the forwarder, the emulator and the simulation (some minutes; again when they have changed)"
+say "compiling the forwarder, the emulator, its protocols and the simulation (some minutes; again when they have changed)"
 wheels=$(mktemp -d)
 trap 'rm -rf "$wheels"' EXIT
 FEEDNET_COMPILE=1 "$python" -m pip --quiet --disable-pip-version-check wheel --no-deps --wheel-dir "$wheels" .

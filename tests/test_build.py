@@ -51,8 +51,9 @@ def test_a_compiled_wheel_has_the_core_compiled_and_what_is_open_to_users_not() 
         "topologies",
         "captures",
         "ssb",
+        "ssb_over_ndn",
         "testbed",
-    }  # emulator, formats, simulation
+    }  # emulator, formats, protocols, simulation
     for path in sources - compiled:
         assert path.endswith("__init__.py") or path.startswith(PLAIN)
 

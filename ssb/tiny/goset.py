@@ -77,7 +77,7 @@ def read(packet: bytes) -> bytes | Claim:
         return packet[DEMUX + 1 :]
     if kind != b"c" or len(packet) != CLAIM_LENGTH:
         raise MalformedClaim("neither a novelty nor a claim")
-    lowest, highest, xor = (packet[at : at + KEY] for at in range(DEMUX + 1, CLAIM_LENGTH - 1, KEY))
+    lowest, highest, xor = [packet[at : at + KEY] for at in range(DEMUX + 1, CLAIM_LENGTH - 1, KEY)]
     count = packet[-1]
     if count == 0 or lowest > highest or (count == 1) != (lowest == highest):
         raise MalformedClaim("a claim about no interval")
@@ -168,7 +168,7 @@ class GrowOnlySet:
         asked, helped, out = _ASKED, _HELPED, []
         kept: list[Claim] = []
         for claim in sorted(self._pending):
-            first, last = (bisect_left(self.keys, end) for end in (claim.lowest, claim.highest))
+            first, last = [bisect_left(self.keys, end) for end in (claim.lowest, claim.highest)]
             if claim.lowest not in self or claim.highest not in self:
                 continue  # the set is full
             own = self.claim(first, last)

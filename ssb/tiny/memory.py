@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import count, takewhile
 from typing import Any
 
 from ssb.store.feeds import StoreError
@@ -34,7 +33,7 @@ class MemoryTables:
         try:
             yield
         except BaseException:
-            for table, key, value in reversed(self._replaced):
+            for table, key, value in self._replaced[::-1]:
                 _write(table, key, value)
             raise
         finally:
@@ -141,8 +140,10 @@ class MemoryTables:
         return [self._chunks[key] for key in self._chunk_keys(feed, sequence)]
 
     def _chunk_keys(self, feed: Feed, sequence: int) -> list[tuple[int, int, int]]:
-        keys = ((feed.row, sequence, number) for number in count())
-        return list(takewhile(self._chunks.__contains__, keys))
+        keys: list[tuple[int, int, int]] = []
+        while (key := (feed.row, sequence, len(keys))) in self._chunks:
+            keys.append(key)
+        return keys
 
     def count(self, feed: Feed | None = None) -> int:
         """See Tables."""

@@ -328,8 +328,8 @@ class Node:
         for place, first in vectors.read_want(packet, len(keys)).items():
             key, sequence = keys[place], first
             held = self.store.feeds[key]
-            answers = self._is_server or held.identity is not None
-            while answers and credit and sequence <= held.sequence:
+            last = held.sequence if self._is_server or held.identity is not None else 0
+            while credit and sequence <= last:
                 found = self.store.packet(key, sequence)
                 if found is None:
                     break  # pruned: only latecomers need it

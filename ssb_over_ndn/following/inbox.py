@@ -2,6 +2,8 @@
 
 from collections import Counter
 
+from mypy_extensions import mypyc_attr
+
 from base.passive import Outputs
 from forwarder.feedcache.items import Item, RejectedItem, open_item
 from forwarder.feedcache.resequencer import Resequencer
@@ -75,6 +77,7 @@ class Inbox:
         return self._items.take(limit)
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Buffered(Outputs):
     """The part of a Subscription around an Inbox."""
 

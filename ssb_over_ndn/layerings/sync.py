@@ -21,7 +21,6 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from random import Random
-from typing import Any
 
 from base.units import MS, SECOND
 from forwarder.feedcache.items import open_item
@@ -288,11 +287,11 @@ class FeedMember(Member):
 
     Args:
         feed: the feed's name; other names in a vector are ignored.
-        more: see Member.
+        rng, periodic_ms, suppression_ms: see Member.
     """
 
-    def __init__(self, feed: bytes, **more: Any) -> None:
-        super().__init__(sync_prefix(feed), **more)
+    def __init__(self, feed: bytes, *, rng: Random, periodic_ms: int, suppression_ms: int) -> None:
+        super().__init__(sync_prefix(feed), rng=rng, periodic_ms=periodic_ms, suppression_ms=suppression_ms)
         self._feed = feed
         self._bootstrap = 0
 

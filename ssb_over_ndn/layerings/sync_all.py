@@ -12,7 +12,7 @@ from forwarder.wire.lp import open_interest
 from forwarder.wire.packet import Data, Interest
 from ssb.application import Event
 from ssb_over_ndn.following.follower import Follower, Scout
-from ssb_over_ndn.layerings.sync import Member, Vector, bootstrap_of
+from ssb_over_ndn.layerings.sync import LARGEST_VECTOR, Member, Vector, bootstrap_of
 from ssb_over_ndn.naming import SYNC_ALL, log_name, read_log_name
 from ssb_over_ndn.serving.server import Announcer
 
@@ -20,15 +20,25 @@ _MOST_ENTRIES = 65_536
 
 
 class AllMember(Member):
-    """A member of the group of all feeds; see Member.
+    """A member of the group of all feeds.
+
+    Args: see Member.
 
     Attributes:
         newest: feed's name -> its newest known item.
         changed: the feeds with newer items than at the last look.
     """
 
-    def __init__(self, **more: Any) -> None:
-        super().__init__(SYNC_ALL, **more)
+    def __init__(
+        self, *, rng: Random, periodic_ms: int, suppression_ms: int, vector_bytes: int = LARGEST_VECTOR
+    ) -> None:
+        super().__init__(
+            SYNC_ALL,
+            rng=rng,
+            periodic_ms=periodic_ms,
+            suppression_ms=suppression_ms,
+            vector_bytes=vector_bytes,
+        )
         self.newest: dict[bytes, int] = {}
         self.changed: dict[bytes, None] = {}
 

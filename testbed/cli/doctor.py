@@ -66,7 +66,7 @@ def _python() -> Finding:
 def _compiled() -> Finding:
     state = compiled.state()
     if state == "in use":
-        return Finding("compiled", "ok", "the forwarder and the emulator")
+        return Finding("compiled", "ok", "the forwarder, the emulator and its protocols")
     if (compiled.ROOT / "Makefile").exists():
         return Finding("compiled", "less", f"{state}: runs in the emulator take longer", "make compiled")
     return Finding("compiled", "less", "plain Python: runs take longer", "FEEDNET_COMPILE=1 pip install .")

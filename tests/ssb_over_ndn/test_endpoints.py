@@ -88,7 +88,7 @@ def test_only_what_is_retained_is_served() -> None:
 def any_bytes(draw: st.DrawFn) -> bytes:
     """Bytes, and packets that endpoints know, changed here and there."""
     member = FeedMember(NAME, rng=Random(1), periodic_ms=1000, suppression_ms=100)
-    member.published(7, 3, 0)
+    member.published(7, parse_data(message_packet(FEED[0])), 0)
     kinds = [
         b"",
         message_packet(FEED[0]),
