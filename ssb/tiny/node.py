@@ -336,8 +336,8 @@ class Node:
             if first == held.sequence + 1 and held.identity is None:  # equally far, as of most feeds
                 which.heard.wanted[key] = first
                 continue
-            answers = self._is_server or held.identity is not None
-            while answers and credit and sequence <= held.sequence:
+            last = held.sequence if self._is_server or held.identity is not None else 0
+            while credit and sequence <= last:
                 found = self.store.packet(key, sequence)
                 if found is None:
                     break  # pruned: only latecomers need it
