@@ -6,8 +6,11 @@ print(), or of a Text.
 
 from collections.abc import Mapping
 
+import click
 from rich.console import Console
 from rich.text import Text
+
+from ssb.tiny.daemon.texts import printable
 
 
 def plain_console(*, stderr: bool = False, soft_wrap: bool = True) -> Console:
@@ -16,6 +19,11 @@ def plain_console(*, stderr: bool = False, soft_wrap: bool = True) -> Console:
 
 
 console = plain_console()
+
+
+def say(text: str, *, err: bool = False) -> None:
+    """Print text that strangers may have written parts of: they must not reach the terminal's controls."""
+    click.echo("\n".join(map(printable, text.split("\n"))), err=err)
 
 
 def result(label: str, text: str) -> None:

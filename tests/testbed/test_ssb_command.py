@@ -69,10 +69,21 @@ def test_names_are_shown_and_cannot_act_on_the_terminal(tmp_path: Path) -> None:
     assert status(tmp_path)["names"] == {}
     name = {"type": "about", "about": own, "name": "Ann [red] :b: \x1b[31m" + "x" * 100}
     ssb(tmp_path, "publish", "--content", json.dumps(name))
-    shown = "(Ann [red] :b: \ufffd[31mxxxxxxxxxxx)"
+    shown = "(Ann [red] :b: \\u001b[31mxxxxxx)"
     assert f"{own} {shown}" in ssb(tmp_path, "status")
     assert f"{own[:9]}… {shown}     1  first" in ssb(tmp_path, "log")
     assert "name" not in json.loads(ssb(tmp_path, "log", "--json", "--type", "post"))
+
+
+def test_texts_cannot_act_on_the_terminal(tmp_path: Path) -> None:
+    """A title, a colour, a C1 control, a reversed name: all are shown. A family of emoji stays whole."""
+    text = "a\x1b]0;owned\x07b\x9b31mc \u202egnp.exe \U0001f468\u200d\U0001f469\u200d\U0001f467"
+    ssb(tmp_path, "publish", text)
+    (line,) = ssb(tmp_path, "log").splitlines()
+    assert line.endswith(text.translate({at: f"\\u{at:04x}" for at in (0x1B, 0x07, 0x9B, 0x202E)}))
+    (entry,) = ssb(tmp_path, "log", "--json").splitlines()
+    assert not re.search("[\x00-\x1f\x7f-\x9f\u202e]", entry)
+    assert json.loads(entry)["value"]["content"]["text"] == text
 
 
 def test_views_are_made_anew_if_they_are_lost_damaged_or_another_stores(tmp_path: Path) -> None:

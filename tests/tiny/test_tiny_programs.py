@@ -95,12 +95,12 @@ def test_everybody_reads_everything_also_who_comes_later_or_comes_back(medium: M
     medium.type("ann", "/name Ann\x1b[31m")
     medium.type("ann", "hello\x07")
     medium.go_on()
-    ann = f"Ann�[31m ({short(parse_key(medium.key('ann')))})"
-    assert medium.shown["ben"][1:] == [f"{ann}: hello�"]
+    ann = f"Ann\\u001b[31m ({short(parse_key(medium.key('ann')))})"
+    assert medium.shown["ben"][1:] == [f"{ann}: hello\\u0007"]
     medium.start("cleo", Hall)
     medium.type("cleo", "x" * 1000)
     medium.go_on(25)
-    assert medium.shown["cleo"][1:] == [f"{ann}: hello�"]
+    assert medium.shown["cleo"][1:] == [f"{ann}: hello\\u0007"]
     assert medium.shown["ben"][2:] == [f"{short(parse_key(medium.key('cleo')))}: {'x' * 1000}"]
     medium.stop("ben")
     medium.type("ann", "ben is away")

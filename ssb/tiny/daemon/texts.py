@@ -3,9 +3,13 @@
 A display name is `["IAM", name]`, by its author.
 """
 
-from typing import NamedTuple
+import re
+from typing import Final, NamedTuple
 
 from ssb.bipf import MalformedBipf, decode, encode
+
+_UNSAFE: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Control characters, separators of lines, changes of direction, and halves of characters."""
 
 
 class Text(NamedTuple):
@@ -39,5 +43,7 @@ def read_text(content: bytes) -> Text | None:
 
 
 def printable(text: str) -> str:
-    """Return text without control characters."""
-    return "".join(each if each.isprintable() else "�" for each in text)
+    """Return text in one line that is safe to show: what would move a terminal's cursor, change its state or
+    reverse the text around it is escaped as in JSON.
+    """
+    return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from ssb.graph import CONTACT
+from testbed.cli.console import say
 from testbed.cli.nodes.ssb import Settings, commands_of
 from testbed.cli.nodes.ssb_lines import reference_of, when
 from testbed.errors import UserError
@@ -43,7 +44,7 @@ def request_(
     terms = Terms(rate=rate, prefixes=names, term_s=days * 86_400, transit=transit)
     with commands_of(settings) as commands:
         commands.answer(["publish"], [{"type": CONTACT, "contact": provider, "following": True}])
-        click.echo(commands.answer(["publish"], [clause("request", provider=provider, terms=terms)])["key"])
+        say(commands.answer(["publish"], [clause("request", provider=provider, terms=terms)])["key"])
 
 
 @contract.command("end")
@@ -71,7 +72,7 @@ def list_(settings: Settings) -> None:
             if me not in (each.customer, each.provider):
                 continue
             role = "customer of" if me == each.customer else "provider of"
-            click.echo(f"{each.id}  {role} {each.other(me)}: {_state(each, time.time() * 1000)}")
+            say(f"{each.id}  {role} {each.other(me)}: {_state(each, time.time() * 1000)}")
 
 
 def _state(each: Any, now_ms: float) -> str:
@@ -105,13 +106,13 @@ def show(settings: Settings, root: str | None, with_void: bool) -> None:
     with commands_of(settings) as commands:
         space = _name_space(commands, root)
     for prefix, holding in sorted(space.holdings().items()):
-        click.echo(f"{to_uri(prefix)}  {holding.holder}  since {when(holding.since)}")
+        say(f"{to_uri(prefix)}  {holding.holder}  since {when(holding.since)}")
         for each in holding.repositories:
-            click.echo(f"    answered for by {each}")
+            say(f"    answered for by {each}")
     if with_void:
         for verdict in space.verdicts():
             if verdict.void:
-                click.echo(f"{verdict.statement.id}  {verdict.statement.do}: void, {verdict.void}")
+                say(f"{verdict.statement.id}  {verdict.statement.do}: void, {verdict.void}")
 
 
 @name.command("give")
@@ -177,7 +178,7 @@ def _own(holding: Any, me: str, prefix: str) -> str:
 def _state_it(commands: Any, title: str, do: str, **parts: Any) -> None:
     from ndn_over_ssb.name_space import statement
 
-    click.echo(commands.answer(["publish"], [statement(do, title=title, **parts)])["key"])
+    say(commands.answer(["publish"], [statement(do, title=title, **parts)])["key"])
 
 
 def _messages(commands: Any, kind: str) -> Any:

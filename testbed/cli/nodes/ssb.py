@@ -12,6 +12,7 @@ import click
 
 from ssb.graph import CONTACT
 from ssb.store.blobs import MAX_SIZE
+from testbed.cli.console import say
 from testbed.cli.group import LazyGroup
 from testbed.cli.nodes.ssb_lines import (
     branches_text,
@@ -227,7 +228,7 @@ def peer(
                 host,
                 port,
                 options,
-                lambda address: click.echo(f"feednet: ready, {address}"),
+                lambda address: say(f"feednet: ready, {address}"),
                 external,
                 announces=lan,
                 room=None if room is None else partial(RoomOptions, room, not members_only),
@@ -336,7 +337,7 @@ def publish(
         form = ["box2"] if is_box2 else []
         call = ["detached", "publish"] if detached else ["publish"]
         arguments = [body] if detached else [body, recipients or None, *form]
-        click.echo(commands.answer(call, arguments)["key"])
+        say(commands.answer(call, arguments)["key"])
 
 
 def body_of(text: str | None, content: str | None) -> dict[str, Any]:
@@ -369,7 +370,7 @@ def follow(settings: Settings, feed: str, undo: bool, block: bool) -> None:
     if block:
         content["blocking"] = not undo
     with commands_of(settings, begins=True) as commands:
-        click.echo(commands.answer(["publish"], [content])["key"])
+        say(commands.answer(["publish"], [content])["key"])
 
 
 @ssb.command()
@@ -398,7 +399,7 @@ def connect(settings: Settings, address: str) -> None:
             ["friends", "isFollowing"], [{"source": me, "dest": owner}]
         ):
             commands.answer(["publish"], [{"type": CONTACT, "contact": owner, "following": True}])
-            click.echo(f"following {owner}")
+            say(f"following {owner}")
 
 
 @ssb.command()
@@ -409,15 +410,15 @@ def status(settings: Settings, as_json: bool) -> None:
     with commands_of(settings) as commands:
         state = commands.answer(["status"], [])
     if as_json:
-        click.echo(json.dumps(state))
+        say(json.dumps(state))
         return
     names = state["names"]
-    click.echo(f"identity     {label(state['id'], names)}")
-    click.echo(f"peer         {'running' if state['running'] else 'not running'}")
-    click.echo(f"messages     {state['messages']:,} of {state['feeds']:,} feeds, {state['own']:,} of its own")
+    say(f"identity     {label(state['id'], names)}")
+    say(f"peer         {'running' if state['running'] else 'not running'}")
+    say(f"messages     {state['messages']:,} of {state['feeds']:,} feeds, {state['own']:,} of its own")
     limit = state.get("blob_storage_limit")
     most = "" if limit is None else f" (limit {limit:,})"
-    click.echo(f"replicates   {state['replicated']:,} feeds; blobs of {state['blobs']:,} bytes{most}")
+    say(f"replicates   {state['replicated']:,} feeds; blobs of {state['blobs']:,} bytes{most}")
     _show_feeds(state, names)
     for one in state.get("connections", []):
         direction = "called" if one["called"] else "called this peer"
@@ -426,53 +427,51 @@ def status(settings: Settings, as_json: bool) -> None:
             way = "only to meet others in a room"
         elif one["room"]:
             way += f" through the room {label(one['room'], names)}"
-        click.echo(
+        say(
             f"connected    {label(one['peer'], names)}  {direction}, {one['seconds']} s, {way}, "
             f"{one['new']} new messages"
         )
     if "gateway" in state:
         gateway = state["gateway"]
         served, followed = len(gateway["homes"]), len(gateway["follows"])
-        click.echo(f"gateway      {gateway['layering']}: {served} feeds served over NDN, {followed} followed")
+        say(f"gateway      {gateway['layering']}: {served} feeds served over NDN, {followed} followed")
         for trouble, times in gateway["troubles"].items():
-            click.echo(f"trouble      {times} x {trouble}")
+            say(f"trouble      {times} x {trouble}")
     if "ndn" in state:
         ndn = state["ndn"]
         role = "provider" if ndn["provides"] else "customer"
-        click.echo(
+        say(
             f"NDN          {role}: {len(ndn['contracts'])} contracts, {ndn['prefixes']} prefixes allocated; "
             f"{ndn['pit']} PIT entries, {ndn['cached']} Data cached"
         )
         for trouble, times in ndn["troubles"].items():
-            click.echo(f"trouble      {times} x {trouble}")
+            say(f"trouble      {times} x {trouble}")
     for one in state.get("set_aside", []):
-        click.echo(
+        say(
             f"set aside    {label(one['feed'], names)}, a message from {label(one['from'], names)}: "
             f"{one['reason']}"
         )
     for one in state.get("unreached", []):
-        click.echo(
-            f"not reached  {label(one['peer'], names)} at {one['address']}, {one['times']} x {one['reason']}"
-        )
+        say(f"not reached  {label(one['peer'], names)} at {one['address']}, {one['times']} x {one['reason']}")
     for reason, times in state.get("troubles", {}).items():
-        click.echo(f"trouble      {times} x {reason}")
+        say(f"trouble      {times} x {reason}")
     for reason, times in state.get("refused", {}).items():
-        click.echo(f"refused      {times} x {reason}")
+        say(f"refused      {times} x {reason}")
 
 
 def _show_feeds(state: dict[str, Any], names: dict[str, str | None]) -> None:
     """Print the feeds that are not as they should be, or not as others."""
     if state["doubt"]:
-        click.echo(f"in doubt     {state['doubt']}")
+        say(f"in doubt     {state['doubt']}")
     for feed, number in state["forked"].items():
-        click.echo(f"forked       {label(feed, names)}; ignored from message {number} on")
+        say(f"forked       {label(feed, names)}; ignored from message {number} on")
     for feed, merged in state["merged"].items():
-        click.echo(f"merged       {label(feed, names)}: {branches_text(merged)}")
+        say(f"merged       {label(feed, names)}: {branches_text(merged)}")
     for feed, successor in state["ended"].items():
         on = "" if successor is None else f"; goes on as {label(successor, names)}"
-        click.echo(f"ended        {label(feed, names)}{on}")
+        say(f"ended        {label(feed, names)}{on}")
     for feed, numbers in state["damaged"].items():
-        click.echo(f"damaged      {numbers_text(numbers)} of {label(feed, names)}; comes again from others")
+        say(f"damaged      {numbers_text(numbers)} of {label(feed, names)}; comes again from others")
 
 
 @ssb.group()
@@ -486,7 +485,7 @@ def invite() -> None:
 def create(settings: Settings, uses: int) -> None:
     """Make an invite: whoever uses it is followed by this peer, which must be running."""
     with commands_of(settings) as commands:
-        click.echo(commands.answer(["invite", "create"], [uses]))
+        say(commands.answer(["invite", "create"], [uses]))
 
 
 @invite.command()
@@ -512,4 +511,4 @@ def accept(settings: Settings, code: str) -> None:
         for content in entry(given.address):
             commands.answer(["publish"], [content])
         commands.answer(["connect"], [str(given.address)])
-    click.echo(f"followed by {pub}, and following it")
+    say(f"followed by {pub}, and following it")

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from testbed.cli.console import say
 from testbed.cli.nodes.ssb import Settings, commands_of
 from testbed.cli.nodes.ssb_lines import numbers_text, reference_of, when
 from testbed.errors import UserError
@@ -41,12 +42,12 @@ def check(settings: Settings) -> None:
             checked, blobs, branches = check_file(store, read_only=True), 0, 0
             places = [[feed, number] for feed, numbers in checked.damaged.items() for number in numbers]
             running.answer(["check"], [places])
-        click.echo("the peer is running: blobs and other branches of merged feeds are not checked")
-    click.echo(f"{checked.messages:,} {'message is' if checked.messages == 1 else 'messages are'} whole")
+        say("the peer is running: blobs and other branches of merged feeds are not checked")
+    say(f"{checked.messages:,} {'message is' if checked.messages == 1 else 'messages are'} whole")
     if checked.kept is not None:
-        click.echo(f"{store} was damaged and is written anew; the damaged file is {checked.kept}")
+        say(f"{store} was damaged and is written anew; the damaged file is {checked.kept}")
     for feed, numbers in sorted(checked.damaged.items()):
-        click.echo(f"damaged      {numbers_text(numbers)} of {feed}")
+        say(f"damaged      {numbers_text(numbers)} of {feed}")
     damaged = sum(map(len, checked.damaged.values()))
     if damaged or blobs or branches:
         found = [_counted(damaged, "message")] if damaged else []
@@ -71,7 +72,7 @@ def suite(settings: Settings, *, anew: bool) -> None:
     that are written here. It is in the file `secret.ed448`: keep a copy of it.
     """
     with commands_of(settings, begins=True) as commands:
-        click.echo(commands.answer(["suites", "begin"], [{"anew": anew}])["key"])
+        say(commands.answer(["suites", "begin"], [{"anew": anew}])["key"])
 
 
 @click.command()
@@ -85,7 +86,7 @@ def notarise(settings: Settings, feeds: Sequence[str]) -> None:
     with commands_of(settings) as commands:
         for feed in [reference_of(text) for text in feeds]:
             answer = commands.answer(["suites", "notarise"], [feed])
-            click.echo(f"{answer['key']}  messages 1 to {answer['sequence']} of {feed}")
+            say(f"{answer['key']}  messages 1 to {answer['sequence']} of {feed}")
 
 
 @click.command()
@@ -122,12 +123,12 @@ def vouched(
     last, total, by = (found[name] for name in ("vouched", "messages", "notarised"))
     if last:
         said = "countersigned by the author" if by is None else _notarised(by)
-        click.echo(f"vouched for  messages 1 to {last} of {total}: {said}")
+        say(f"vouched for  messages 1 to {last} of {total}: {said}")
     if found["key"] is not None:
-        click.echo(f"goes on as   {found['successor']}, with the key {found['key']}")
+        say(f"goes on as   {found['successor']}, with the key {found['key']}")
     problems = [*_problems(found)]
     for word, text in problems:
-        click.echo(f"{word:<11}  {text}")
+        say(f"{word:<11}  {text}")
     if last < total:
         raise UserError(f"messages {last + 1} to {total} of {feed} may be forged: nothing vouches for them")
     if problems:

@@ -6,6 +6,7 @@ import json
 
 import click
 
+from testbed.cli.console import say
 from testbed.cli.nodes.ssb import Settings, commands_of
 from testbed.cli.nodes.ssb_lines import branches_text, label, reference_of
 from testbed.cli.usage import require
@@ -37,7 +38,7 @@ def invite(settings: Settings, feed: str) -> None:
     """
     feed = reference_of(feed)
     with commands_of(settings, begins=True) as commands:
-        click.echo(commands.answer(["devices", "invite"], [feed]))
+        say(commands.answer(["devices", "invite"], [feed]))
 
 
 @device.command()
@@ -55,7 +56,7 @@ def join(settings: Settings, feed: str, decline: bool) -> None:
     if state == "waiting":
         followed = "" if decline else "; this device follows it now"
         raise UserError(f"no invitation by {feed} is here{followed}: run this again when its feed has come")
-    click.echo(_JOINED[state].replace("FEED", feed))
+    say(_JOINED[state].replace("FEED", feed))
 
 
 @device.command("list")
@@ -68,14 +69,14 @@ def list_(settings: Settings, feed: str | None, as_json: bool) -> None:
     with commands_of(settings) as commands:
         state = commands.answer(["devices", "list"], [of])
     if as_json:
-        click.echo(json.dumps(state))
+        say(json.dumps(state))
         return
     for each in state["devices"]:
-        click.echo(f"device       {label(each, {each: state['name']})}")
+        say(f"device       {label(each, {each: state['name']})}")
     for fusion in state["fusions"]:
         for by, invited in fusion["invites"]:
             answer = "has consented" if invited in fusion["consented"] else "has not consented yet"
-            click.echo(f"invited      {invited} by {by}: {answer}")
+            say(f"invited      {invited} by {by}: {answer}")
 
 
 @device.command()
@@ -92,11 +93,11 @@ def remove(settings: Settings, feed: str, reason: str) -> None:
     with commands_of(settings) as commands:
         answer = commands.answer(["devices", "remove"], [feed, reason])
     for each in answer["left_out"]:
-        click.echo(f"{each} is not invited; `device invite` does that if it is yours", err=True)
+        say(f"{each} is not invited; `device invite` does that if it is yours", err=True)
     if answer["fusion"] is not None:
-        click.echo(answer["fusion"])
+        say(answer["fusion"])
     else:
-        click.echo("no device is invited: this one is on its own", err=True)
+        say("no device is invited: this one is on its own", err=True)
 
 
 @device.command()
@@ -127,7 +128,7 @@ def merge(settings: Settings, feed: str | None, undo: bool, as_json: bool) -> No
         else:
             merged = commands.answer(["branches", "split" if undo else "merge"], [author])
     if as_json:
-        click.echo(json.dumps(merged))
+        say(json.dumps(merged))
         return
     for each, state in merged.items():
-        click.echo(f"{each}: {branches_text(state)}")
+        say(f"{each}: {branches_text(state)}")

@@ -12,6 +12,7 @@ from ssb.ending import end_content
 from ssb.graph import CONTACT
 from ssb.suites.countersignature import MEMBER, succession
 from ssb.uri import plain
+from testbed.cli.console import say
 from testbed.cli.nodes.ssb import Settings, commands_of
 from testbed.cli.usage import exclude
 from testbed.errors import UserError
@@ -60,11 +61,11 @@ def end(settings: Settings, successor: Path | None, for_good: bool) -> None:
                     commands.answer(["groups", "add"], [group["id"], [heir.ref], ""])
             key = read_key(successor / SUITE_SECRET)
             suite = {} if key is None else succession(feed, heir.ref, key)
-        click.echo(commands.answer(["publish"], [end_content(feed, heir) | suite])["key"])
+        say(commands.answer(["publish"], [end_content(feed, heir) | suite])["key"])
     if heir is not None:
-        click.echo(heir.ref)
+        say(heir.ref)
     if states - {None, "dropped"}:
-        click.echo("from now on, detached contents of this feed can be deleted only on this peer", err=True)
+        say("from now on, detached contents of this feed can be deleted only on this peer", err=True)
 
 
 @click.command()
@@ -81,11 +82,11 @@ def delete(settings: Settings, message: str) -> None:
         asked = commands.answer(["detached", "delete"], [plain(message)])
         state = commands.answer(["status"], []) if asked is None else {}
     if asked is not None:
-        click.echo(asked["key"])
+        say(asked["key"])
     elif state["id"] in state["ended"]:
-        click.echo("deleted only here: your feed has ended, so it can ask nobody else")
+        say("deleted only here: your feed has ended, so it can ask nobody else")
     else:
-        click.echo("deleted here")
+        say("deleted here")
 
 
 def _continue(directory: Path, feed: str, statements: dict[tuple[str, str], dict[str, Any]]) -> Any:

@@ -4,6 +4,7 @@ import json
 
 import click
 
+from testbed.cli.console import say
 from testbed.cli.nodes.ssb import Settings, body_of, commands_of
 from testbed.cli.nodes.ssb_lines import label, limit_option, message_line, reference_of
 
@@ -21,7 +22,7 @@ def group() -> None:
 def create(settings: Settings) -> None:
     """Begin a group; print its id, which tells strangers nothing."""
     with commands_of(settings, begins=True) as commands:
-        click.echo(commands.answer(["groups", "create"], []))
+        say(commands.answer(["groups", "create"], []))
 
 
 @group.command()
@@ -59,7 +60,7 @@ def post(settings: Settings, group: str, text: str | None, content: str | None) 
     """Write to the members of GROUP. Prints the message's id."""
     body = body_of(text, content)
     with commands_of(settings) as commands:
-        click.echo(commands.answer(["groups", "post"], [group, body]))
+        say(commands.answer(["groups", "post"], [group, body]))
 
 
 @group.command()
@@ -72,9 +73,9 @@ def log(settings: Settings, group: str, limit: int, as_json: bool) -> None:
     with commands_of(settings) as commands:
         for entry in commands.stream(["groups", "log"], [{"id": group, "limit": limit}]):
             if as_json:
-                click.echo(json.dumps(entry, ensure_ascii=False))
+                say(json.dumps(entry, ensure_ascii=False))
             else:
-                click.echo(message_line(entry["value"], entry["opened"], entry["name"]))
+                say(message_line(entry["value"], entry["opened"], entry["name"]))
 
 
 @group.command("list")
@@ -86,16 +87,16 @@ def list_(settings: Settings, as_json: bool) -> None:
         groups = commands.answer(["groups", "list"], [])
     for one in groups:
         if as_json:
-            click.echo(json.dumps(one))
+            say(json.dumps(one))
             continue
         state = _number(len(one["members"]), "member") if one["isMember"] else "no member any more"
-        click.echo(f"{one['id']}  {state}, {_number(one['messages'], 'message')}")
+        say(f"{one['id']}  {state}, {_number(one['messages'], 'message')}")
         for feed in one["members"]:
-            click.echo(f"  member     {label(feed, one['names'])}")
+            say(f"  member     {label(feed, one['names'])}")
         for feed in sorted({*one["readers"]} - {*one["members"]}):
-            click.echo(f"  still reads {label(feed, one['names'])}: removed, until somebody writes here")
+            say(f"  still reads {label(feed, one['names'])}: removed, until somebody writes here")
         for epoch in one["epochs"][1:]:
-            click.echo(f"  also named {epoch}")
+            say(f"  also named {epoch}")
 
 
 def _number(count: int, noun: str) -> str:

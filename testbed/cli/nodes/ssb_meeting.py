@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from ssb.daemon.views import shown
+from testbed.cli.console import say
 from testbed.cli.nodes.ssb import Settings, awaited, commands_of
 from testbed.cli.nodes.ssb_lines import reference_of
 from testbed.errors import UserError
@@ -24,7 +25,7 @@ def pubs(settings: Settings, as_json: bool) -> None:
     with commands_of(settings) as commands:
         rows = commands.answer(["pubs"], [])
     for row in rows:
-        click.echo(json.dumps(row, ensure_ascii=False) if as_json else _pub_line(row))
+        say(json.dumps(row, ensure_ascii=False) if as_json else _pub_line(row))
 
 
 def _pub_line(row: dict[str, Any]) -> str:
@@ -44,19 +45,17 @@ def rooms(settings: Settings, as_json: bool) -> None:
     with commands_of(settings) as commands:
         state = commands.answer(["rooms"], [])
     if as_json:
-        click.echo(json.dumps(state, ensure_ascii=False))
+        say(json.dumps(state, ensure_ascii=False))
         return
     if state["own"] is not None:
         own = state["own"]
-        click.echo(f"this room  attendants: {len(own['attendants'])}, tunnels: {own['tunnels']}")
+        say(f"this room  attendants: {len(own['attendants'])}, tunnels: {own['tunnels']}")
     for room in state["visited"]:
         member = "" if room["member"] else ", of which this peer is no member"
-        click.echo(f"room       {room['room']}{shown(room['name'] or None)}{member}")
+        say(f"room       {room['room']}{shown(room['name'] or None)}{member}")
         for one in room["attendants"]:
             how = "connected through the room" if one["tunnelled"] else "connected"
-            click.echo(
-                f"there      {one['peer']}{shown(one['name'])}{', ' + how if one['connected'] else ''}"
-            )
+            say(f"there      {one['peer']}{shown(one['name'])}{', ' + how if one['connected'] else ''}")
 
 
 @click.command()
@@ -76,4 +75,4 @@ def alias(settings: Settings, name: str, room: str | None, revoke: bool) -> None
         arguments = [reference_of(room, "--room: "), name]
         answer = awaited(commands, call, arguments, _PATIENCE_S, "the room does not answer")
     if not revoke:
-        click.echo(answer)
+        say(answer)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from testbed.cli.console import say
 from testbed.cli.nodes.ssb import Settings, commands_of
 from testbed.cli.nodes.ssb_lines import reference_of
 from testbed.errors import UserError, as_user_error
@@ -50,14 +51,14 @@ def import_(settings: Settings, source: Path) -> None:
         account, take = Account(settings.path), import_lines
     with as_user_error(InvalidExport), closing(account):
         done = take(account, source, now_ms)
-    click.echo(f"new          {done.messages:,} messages; {done.blobs:,} blobs")
-    click.echo(f"identity     {account.identity.ref}, {done.own:,} messages of its own")
+    say(f"new          {done.messages:,} messages; {done.blobs:,} blobs")
+    say(f"identity     {account.identity.ref}, {done.own:,} messages of its own")
     for feed, reason in done.refused.items():
-        click.echo(f"cut short    {feed}: {reason}")
+        say(f"cut short    {feed}: {reason}")
     for what, count in done.skipped.items():
-        click.echo(f"not taken    {count:,} x {what}")
+        say(f"not taken    {count:,} x {what}")
     if account.own.doubt:
-        click.echo(f"in doubt     {account.own.why()}")
+        say(f"in doubt     {account.own.why()}")
 
 
 def _account_for(settings: Settings, source: Path) -> "Account":

@@ -17,6 +17,7 @@ from ssb.keys import InvalidRef, parse_message
 from ssb.message import Message
 from ssb.tiny.daemon.texts import printable
 from ssb.uri import plain
+from testbed.cli.console import say
 from testbed.cli.nodes.ssb import Settings, awaited, commands_of
 from testbed.cli.nodes.ssb_lines import (
     detached_text,
@@ -92,11 +93,11 @@ def log(
             entries = iter(wanted if is_whole else wanted[-limit:])
         for entry in entries:
             if as_json:
-                click.echo(json.dumps(entry, ensure_ascii=False))
+                say(json.dumps(entry, ensure_ascii=False))
                 continue
             value = entry["value"]
             value["content"] = detached_text(entry) or value["content"]
-            click.echo(message_line(value, entry.get("opened"), entry.get("name")))
+            say(message_line(value, entry.get("opened"), entry.get("name")))
 
 
 def _in_causal_order(
@@ -148,7 +149,7 @@ def get(settings: Settings, message: str, patience: float, thread: bool, as_json
             missing = f"{message}: no peer has sent it; the running peer keeps asking"
             values = [awaited(commands, ["get"], [message], patience, missing)]
     for each in values:
-        click.echo(json.dumps(each, ensure_ascii=False) if as_json else message_line(each, None, None))
+        say(json.dumps(each, ensure_ascii=False) if as_json else message_line(each, None, None))
 
 
 def _thread(commands: Any, root: str, patience: float) -> list[dict[str, Any]]:
@@ -197,10 +198,10 @@ def _complete(commands: Any, tangles: Sequence[Tangle], patience: float) -> None
     ):
         time.sleep(_PAUSE_S)
     if ignored and patience:
-        click.echo(f"left out: {_list_of([*ignored])}: their feeds are forked before them", err=True)
+        say(f"left out: {_list_of([*ignored])}: their feeds are forked before them", err=True)
     if missing and patience:
         why = unasked or f"no peer has sent them in {patience:g} s; the running peer keeps asking"
-        click.echo(f"missing: {_list_of(missing)}: {why}", err=True)
+        say(f"missing: {_list_of(missing)}: {why}", err=True)
 
 
 def _list_of(ids: Sequence[str]) -> str:
@@ -225,7 +226,7 @@ def links(settings: Settings, reference: str, rel: str | None, limit: int, as_js
     newest = sorted(found, key=lambda each: each["value"]["timestamp"])[-limit:]
     for each in newest:
         line = f"{printable(each['rel']):<10} {message_line(each['value'], None, None)}"
-        click.echo(json.dumps(each, ensure_ascii=False) if as_json else line)
+        say(json.dumps(each, ensure_ascii=False) if as_json else line)
 
 
 @click.command()
@@ -259,7 +260,7 @@ def view(settings: Settings, what: str, patience: float, as_json: bool) -> None:
             _complete(commands, newest, patience)
     for row in application.rows(state):
         line = _LINES[what](row, lambda feed: label(feed, names))
-        click.echo(json.dumps(row, ensure_ascii=False) if as_json else line)
+        say(json.dumps(row, ensure_ascii=False) if as_json else line)
 
 
 def _state(commands: Any, application: Application, names: dict[str, str | None]) -> Any:
