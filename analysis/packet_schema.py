@@ -67,7 +67,10 @@ COLUMNS = (
         " `claim`; `announcement` of a Scuttlebutt peer in a local network; of multicast `item`, `repair`,"
         " `heartbeat`, `request`, `join`, `prune` and `restart`",
     ),
-    Column("name", "name, as a URI; of a command of tinyISP `/DEMUX/COMMAND`"),
+    Column(
+        "name",
+        "name, as a URI; of a command of tinyISP `/DEMUX/COMMAND`; of multicast `/SOURCE/GROUP/NUMBER`",
+    ),
     Column("name_length", "length of the Name's TLV-VALUE", "int64", "bytes"),
     Column(
         "can_be_prefix", "CanBePrefix of an Interest, also of one inside a Nack; so are the next six", "bool"

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from base.timers import Timers, earliest
 from base.units import SECOND
 from ssb.multicast.ends import asked
-from ssb.multicast.gaps import MOST_AHEAD, Gaps, Patience
+from ssb.multicast.gaps import MOST_AHEAD, MOST_ASKED, Gaps, Patience
 from ssb.multicast.packets import (
     MOST_CHANNELS,
     Channel,
@@ -363,9 +363,10 @@ class Router:
                         port, Heartbeat(channel, tree.oldest, gaps.newest, gaps.before(gaps.newest + 1))
                     )
                 is_told = True
-            else:
-                if not gaps.lacks(number):
-                    tree.wanted.setdefault(number, set()).add(port)
+            elif gaps.lacks(number):
+                gaps.want(number, now)
+            elif number in tree.wanted or len(tree.wanted) < MOST_ASKED:
+                tree.wanted.setdefault(number, set()).add(port)
                 gaps.want(number, now)
         self._due.set(channel, gaps.next_deadline())
         if (due := gaps.next_deadline()) is not None and due <= now:

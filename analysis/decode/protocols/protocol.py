@@ -72,8 +72,8 @@ class Framer(Protocol):
 
 
 class Datagram(NamedTuple):
-    """A classified datagram: its kind, its problem if malformed, its name, as a URI, if it has one; and how many
-    of its bytes are a feed's message.
+    """A classified datagram: its kind, its problem if malformed, its name, as a URI, if it has one, and how
+    many of its bytes are a feed's message.
     """
 
     kind: str
