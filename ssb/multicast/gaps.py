@@ -38,19 +38,22 @@ class Gaps:
     Args:
         floor: the segments up to it are here, or not wanted.
         patience: see Patience.
+        trip: a round trip to the neighbour that is asked, ns; None if none was measured.
 
     Attributes:
         floor: all segments up to it are here or gone.
         newest: the newest that the source is known to have, or the floor if that is later.
     """
 
-    def __init__(self, floor: int, patience: Patience) -> None:
+    def __init__(self, floor: int, patience: Patience, trip: int | None = None) -> None:
         self.floor = self.newest = floor
         self._patience = patience
         self._above: set[int] = set()
         self._asked: dict[int, tuple[int, int]] = {}  # how often, and when last, ns
         self._due: Timers[int] = Timers()
         self._trip = RoundTrip(_FIRST, 2 * patience.reorder, _LONGEST, margin=10 * MS)
+        if trip is not None:
+            self._trip.sample(trip)
 
     @property
     def asked(self) -> int:

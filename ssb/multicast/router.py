@@ -53,9 +53,11 @@ class _Tree:
         "gaps",
         "has_moved",
         "is_answered",
+        "joined_at",
         "kept",
         "oldest",
         "tries",
+        "trip",
         "upstream",
         "wanted",
     )
@@ -65,6 +67,8 @@ class _Tree:
         self.downstream: set[int] = set()
         self.is_answered = self.has_moved = False
         self.tries = 0
+        self.joined_at = 0
+        self.trip: int | None = None  # from the join to its answer, ns
         self.gaps: Gaps | None = None  # none before the source is heard of
         self.oldest = 1
         self.kept: dict[int, Segment] = {}
@@ -273,6 +277,7 @@ class Router:
                 continue
             towards[tree.upstream].append(channel)
             tree.is_answered = False
+            tree.joined_at = now
             if tree.upstream != LOCAL:
                 self._joins.set(channel, now + min(_RETRY << tree.tries, REFRESH))
                 tree.tries = min(tree.tries + 1, 6)
@@ -290,6 +295,7 @@ class Router:
             return None
         if not tree.is_answered:
             tree.is_answered = True
+            tree.trip = now - tree.joined_at if tree.tries == 1 else None
             tree.tries = 0
             if port != LOCAL:
                 self._joins.set(channel, now + REFRESH + self._rng.randrange(-_JITTER, _JITTER))
@@ -305,7 +311,7 @@ class Router:
             return
         gaps = tree.gaps
         if gaps is None:
-            gaps = tree.gaps = Gaps(number - 1, self._patience)
+            gaps = tree.gaps = Gaps(number - 1, self._patience, tree.trip)
         elif number > gaps.floor + MOST_AHEAD:
             gaps.forget(number)
         wanted = tree.wanted.pop(number, set())
@@ -332,7 +338,7 @@ class Router:
         tree.oldest = max(tree.oldest, oldest)
         gaps = tree.gaps
         if gaps is None:
-            gaps = tree.gaps = Gaps(newest, self._patience)
+            gaps = tree.gaps = Gaps(newest, self._patience, tree.trip)
         elif newest > gaps.floor + MOST_AHEAD:
             gaps.forget(newest + 1)
         gaps.forget(tree.oldest)
