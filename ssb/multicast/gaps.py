@@ -15,7 +15,7 @@ MOST_AHEAD: Final = 1 << 14
 """Segments that may be here beyond one that lacks."""
 MOST_ASKED: Final = 1 << 12
 """Segments that are asked for, those that others lack included."""
-_FIRST, _LONGEST = SECOND // 4, 10 * SECOND
+_FIRST, _LONGEST = SECOND // 4, 4 * SECOND
 """Time until a segment is asked for again: before a round trip is known, and at most, ns."""
 _MOST_DOUBLINGS: Final = 4
 
@@ -143,7 +143,8 @@ class Gaps:
         for number in found:
             tries = self._asked.get(number, (0, 0))[0] + 1
             self._asked[number] = tries, now
-            self._due.set(number, now + (self._trip.timeout() << min(tries - 1, _MOST_DOUBLINGS)))
+            pause = self._trip.timeout() << min(tries - 1, _MOST_DOUBLINGS)
+            self._due.set(number, now + min(pause, _LONGEST))
         return found
 
     def tries(self, number: int) -> int:
