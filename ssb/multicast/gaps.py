@@ -17,7 +17,9 @@ MOST_ASKED: Final = 1 << 12
 """Segments that are asked for, those that others lack included."""
 _FIRST, _LONGEST = SECOND // 4, 4 * SECOND
 """Time until a segment is asked for again: before a round trip is known, and at most, ns."""
-_MOST_DOUBLINGS: Final = 4
+_SAME: Final = 3
+"""Requests for a segment after the same time-out; each further one waits twice as long."""
+_MOST_DOUBLINGS: Final = 6
 
 
 class Patience(NamedTuple):
@@ -50,6 +52,7 @@ class Gaps:
         self._patience = patience
         self._above: set[int] = set()
         self._asked: dict[int, tuple[int, int]] = {}  # how often, and when last, ns
+        self._near: set[int] = set()  # those that the neighbour has, whose answers measure the way to it
         self._due: Timers[int] = Timers()
         self._trip = RoundTrip(_FIRST, 2 * patience.reorder, _LONGEST, margin=10 * MS)
         if trip is not None:
@@ -105,6 +108,7 @@ class Gaps:
             self.floor = oldest - 1
             self.newest = max(self.newest, self.floor)
             self._above = {each for each in self._above if each > self.floor}
+            self._near = {each for each in self._near if each > self.floor}
             self._advance()
         for number in [each for each in self._due if each < oldest]:
             self.abandon(number)
@@ -119,12 +123,15 @@ class Gaps:
         """Note that a segment has come that was asked for, if it was."""
         self._due.set(number, None)
         tries, since = self._asked.pop(number, (0, 0))
-        if tries == 1:
-            self._trip.sample(now - since)
+        if number in self._near:
+            self._near.remove(number)
+            if tries == 1:
+                self._trip.sample(now - since)
 
     def abandon(self, number: int) -> None:
         """Ask for a segment no longer."""
         self._due.set(number, None)
+        self._near.discard(number)
         self._asked.pop(number, None)
 
     def renew(self, now: int) -> None:
@@ -132,18 +139,19 @@ class Gaps:
         for number in self._asked:
             self._due.set(number, now)
         self._asked.clear()
+        self._near.clear()
 
     def next_deadline(self) -> int | None:
         """Return when something is to be asked for, ns."""
         return self._due.next_deadline()
 
     def ask(self, now: int) -> list[int]:
-        """Return what to ask for now; each is asked for again after its time-out, which doubles."""
+        """Return what to ask for now; each is asked for again after a time-out."""
         found = self._due.expire(now)
         for number in found:
             tries = self._asked.get(number, (0, 0))[0] + 1
             self._asked[number] = tries, now
-            pause = self._trip.timeout() << min(tries - 1, _MOST_DOUBLINGS)
+            pause = self._trip.timeout() << min(max(tries - _SAME, 0), _MOST_DOUBLINGS)
             self._due.set(number, now + min(pause, _LONGEST))
         return found
 
@@ -171,5 +179,8 @@ class Gaps:
             return
         least = number - before if before < MOST_BEFORE else 0
         for each in islice(self.lacking(), AT_ONCE):
-            is_lost_here = least <= each < number
-            self.want(each, now + (self._patience.reorder if is_lost_here else self._patience.suppression))
+            if least <= each < number:
+                self.want(each, now + self._patience.reorder)
+                self._near.add(each)
+            else:
+                self.want(each, now + self._patience.suppression)
