@@ -1,13 +1,17 @@
 """Multicast trees: any reader gets all items once and in order, whatever links do, or hears what is gone."""
 
+from random import Random
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from multicast_world import CHANNEL, Link, World
+from multicast_world import CHANNEL, PATIENCE, Link, World
+from mutants.bounds import Bound, check, line, value
 
 from base.units import MS, SECOND
-from ssb.multicast.ends import Gone, Reader, segments
-from ssb.multicast.gaps import MOST_AHEAD, Gaps, Patience
+from ssb.multicast import ends, router
+from ssb.multicast.ends import MOST_REPAIRED, Gone, Reader, Source, segments
+from ssb.multicast.gaps import MOST_AHEAD, MOST_ASKED, Gaps, Patience
 from ssb.multicast.packets import (
     FIRST,
     LAST,
@@ -28,7 +32,7 @@ from ssb.multicast.packets import (
     parse,
     requests,
 )
-from ssb.multicast.router import HOLD, REFRESH
+from ssb.multicast.router import HOLD, MOST_TREES, REFRESH, Router
 
 TREE = [(0, 1), (1, 2), (1, 3), (2, 4), (2, 5), (3, 6)]
 READERS = (4, 5, 6)
@@ -384,3 +388,91 @@ def test_a_reader_takes_what_fits_and_asks_for_the_rest_later() -> None:
     reader.wake(SECOND)
     said = [each for each in reader.outputs if isinstance(each, Request)]
     assert [each.ranges for each in said] == [((1, 64),)]
+
+
+def test_trees_are_bounded() -> None:
+    node = Router([1, 2], {CHANNEL.source: 1}, 8, PATIENCE, Random(0))
+    for number in range(MOST_TREES + 1):
+        node.receive(2, Join((Channel(CHANNEL.source, number.to_bytes(4)),)), 0)
+    assert node.trees().entries == MOST_TREES
+
+
+def test_one_request_gets_a_bounded_number_of_segments() -> None:
+    source = Source(CHANNEL, 1)
+    source.publish(b"x" * 1000, 0)
+    source.receive(Request(CHANNEL, ((1, 200), (300, 0xFFFF))), 0)
+    assert [each.number for each in source.outputs if isinstance(each, Item)] == [
+        *range(1, 201),
+        *range(300, 300 + MOST_REPAIRED - 200),
+    ]
+
+
+def test_what_neighbours_wait_for_is_bounded() -> None:
+    node = Router([1, 2], {CHANNEL.source: 1}, 8, PATIENCE, Random(0))
+    node.receive(2, Join((CHANNEL,)), 0)
+    node.receive(1, Heartbeat(CHANNEL, 1, 100_000), 0)
+    for first in range(1, 2 * MOST_ASKED, MOST_REPAIRED):
+        node.receive(2, Request(CHANNEL, ((first, MOST_REPAIRED),)), 0)
+    entries, size = node.repairs()
+    assert entries == MOST_ASKED
+    assert size == 16 * MOST_ASKED
+
+
+def test_a_router_that_is_far_behind_leaves_the_rest_to_those_who_ask() -> None:
+    node = Router([1, 2], {CHANNEL.source: 1}, 8, PATIENCE, Random(0))
+    node.receive(2, Join((CHANNEL,)), 0)
+    node.receive(1, Heartbeat(CHANNEL, 1, 0), 0)
+    segment = Segment(FIRST | LAST, b"x")
+    node.receive(1, Item(CHANNEL, 2, MOST_BEFORE, segment), 0)
+    node.receive(1, Item(CHANNEL, MOST_AHEAD + 1, MOST_BEFORE, segment), 0)
+    assert node.repairs().entries == 0
+    assert (2, Item(CHANNEL, MOST_AHEAD + 1, MOST_BEFORE, segment)) in node.outputs
+
+
+def test_a_lost_request_is_repeated_after_a_few_round_trips() -> None:
+    world = World(TREE)
+    world.join(4)
+    world.run(SECOND)
+    lost = [3]
+    world.is_lost = lambda here, there, packet: (
+        (there == 4 and isinstance(packet, Item) and not packet.is_repair and packet.number == 1)
+        or (
+            here == 4 and isinstance(packet, Request) and lost[0] > 0 and not lost.__setitem__(0, lost[0] - 1)
+        )
+    )
+    world.publish(b"1")
+    world.publish(b"2")
+    world.run(400 * MS)  # the first measure, that of the join, is of 30 ms over three links
+    assert lost == [0]
+    assert world.got[4] == [b"1", b"2"]
+
+
+BOUNDS = [
+    Bound("trees", value(router, "MOST_TREES"), test_trees_are_bounded),
+    Bound(
+        "repairs of a request",
+        value(ends, "MOST_REPAIRED"),
+        test_one_request_gets_a_bounded_number_of_segments,
+    ),
+    Bound(
+        "segments that are waited for",
+        value(router, "MOST_ASKED"),
+        test_what_neighbours_wait_for_is_bounded,
+    ),
+    Bound(
+        "how far a router looks back",
+        line(Router, "_receive_item", "number > gaps.floor + MOST_AHEAD", "False"),
+        test_a_router_that_is_far_behind_leaves_the_rest_to_those_who_ask,
+    ),
+    Bound(
+        "how far ahead a reader keeps",
+        line(Gaps, "take", "number > self.floor + MOST_AHEAD", "False"),
+        test_a_reader_takes_what_fits_and_asks_for_the_rest_later,
+    ),
+]
+
+
+@pytest.mark.patches
+@pytest.mark.parametrize("bound", BOUNDS, ids=lambda bound: bound.name)
+def test_without_its_bound_a_test_fails(bound: Bound) -> None:
+    check(bound)

@@ -47,8 +47,8 @@ def _read(payload: bytes) -> Datagram:
         return Datagram("malformed", str(error))
     if isinstance(packet, Item):
         kind = "repair" if packet.is_repair else "item"
-        name = f"{_name(packet.channel)}/{packet.number}"
-        return Datagram(kind, name=name, payload=len(packet.segment.content))
+        said = f"{_name(packet.channel)}/{packet.number}"
+        return Datagram(kind, name=said, payload=len(packet.segment.content))
     name = _name(packet.channel) if isinstance(packet, Heartbeat | Request) else None
     return Datagram(_KIND_OF[type(packet)], name=name)
 
