@@ -64,9 +64,13 @@ COLUMNS = (
         " (a frame of a TCP stream whose protocol is known), `malformed` (bytes where NDN, tinySSB or"
         " an announcement should be), `other` (none of these); of tinySSB `entry`, `tunnel` (an entry with"
         " another in it), `control` (a command of tinyISP), `chunk`, `want`, `chunk_vector`, `novelty` and"
-        " `claim`; `announcement` of a Scuttlebutt peer in a local network",
+        " `claim`; `announcement` of a Scuttlebutt peer in a local network; of multicast `item`, `repair`,"
+        " `heartbeat`, `request`, `join`, `prune` and `restart`",
     ),
-    Column("name", "name, as a URI; of a command of tinyISP `/DEMUX/COMMAND`"),
+    Column(
+        "name",
+        "name, as a URI; of a command of tinyISP `/DEMUX/COMMAND`; of multicast `/SOURCE/GROUP/NUMBER`",
+    ),
     Column("name_length", "length of the Name's TLV-VALUE", "int64", "bytes"),
     Column(
         "can_be_prefix", "CanBePrefix of an Interest, also of one inside a Nack; so are the next six", "bool"
@@ -89,7 +93,7 @@ COLUMNS = (
     Column(
         "payload_bytes",
         "the application's message in it: the value of SsbMessage or Payload; all of Content if the Data is"
-        " not a feed's item",
+        " not a feed's item; of multicast a segment",
         "int64",
         "bytes",
     ),

@@ -35,6 +35,8 @@ STATE_KINDS = {
     "exchanges": "feeds on connections",
     "messages": "messages for others",
     "statements": "follows and blocks",
+    "trees": "multicast trees",
+    "repairs": "segments that are asked for",
     "feeds": "feeds of tinySSB",
     "packets": "packets for others",
     "contents": "contents beside logs",

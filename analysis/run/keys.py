@@ -205,6 +205,9 @@ PARAMETERS = {
     "checks_addresses": Words("check of strangers’ addresses"),
     "inflight": Words("messages not acknowledged", "messages"),
     "program": Words("program of the broker"),
+    "ambient_ms": Words("longest time between heartbeats", "ms"),
+    "kept": Words("segments that a node keeps for repairs", "segments"),
+    "reorder_ms": Words("time for a segment that was overtaken", "ms"),
 }
 """The parameters of layerings, by name."""
 

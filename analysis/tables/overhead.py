@@ -70,7 +70,7 @@ def overhead(sent: DataFrame, streams: DataFrame) -> DataFrame:
         "ndnlp": F.when(is_known, F.col("lp_bytes")),
         "interest": F.when(is_known & ~is_data, F.col("ndn_bytes")),
         "data header": F.when(is_data, F.col("ndn_bytes") - F.col("payload_bytes")),
-        PAYLOAD: F.when(is_data, F.col("payload_bytes")),
+        PAYLOAD: F.col("payload_bytes"),
         # TCP segment payloads less the bytes assigned to layers.
         "other": F.when(~is_known, F.col("frame_bytes"))
         .when(kind == "segment", F.col("carried_bytes"))
@@ -79,7 +79,8 @@ def overhead(sent: DataFrame, streams: DataFrame) -> DataFrame:
     for protocol in in_datagrams():
         for layer in protocol.layers:
             is_layer = (F.col("protocol") == protocol.name) & (kind == layer.key)
-            parts[layer_name(protocol.name, layer.key)] = F.when(is_layer, F.col("carried_bytes"))
+            size = F.col("carried_bytes") - F.col("payload_bytes")
+            parts[layer_name(protocol.name, layer.key)] = F.when(is_layer, size)
     names = layers()
     totals = sent.groupBy("layering").agg(
         *(F.coalesce(F.sum(parts.get(layer, F.lit(0))), F.lit(0)).alias(layer) for layer in names)

@@ -37,8 +37,8 @@ class Size(NamedTuple):
     """Predictors for one layering, from the scenario.
 
     Attributes:
-        crossings: items times links crossed: over NDN once for all followers behind a link, else once for
-            each follower.
+        crossings: items times links crossed: over NDN and by multicast once for all followers behind a link,
+            else once for each follower.
         waiting: seconds of subscriptions, each times the links on its path.
         samples: of nodes' states.
     """
@@ -73,7 +73,7 @@ def figures() -> Mapping[str, Any]:
 
 def size(scenario: Scenario, load: Workload, layering: str) -> Size:
     """Return the predictors for one layering of a scenario."""
-    over_ndn = LAYERINGS[layering].protocol == "ndn"
+    is_shared = LAYERINGS[layering].protocol in ("ndn", "multicast")
     seconds = Timeline.of(scenario, load, 0).end / 1e9
     followers: dict[str, list[str]] = {}
     for node, feeds in load.follows.items():
@@ -82,7 +82,7 @@ def size(scenario: Scenario, load: Workload, layering: str) -> Size:
     crossings = waiting = 0.0
     for feed in (*load.feeds, *([load.branch] if load.branch else [])):
         crossed, hops = _ways(scenario.network, feed, followers.get(feed.key, []))
-        crossings += len(feed.messages) * (crossed if over_ndn else hops)
+        crossings += len(feed.messages) * (crossed if is_shared else hops)
         waiting += seconds * hops
     for bulk, traffic in zip(load.bulk, scenario.cross_traffic, strict=True):
         crossings += len(bulk.messages) * _ways(scenario.network, bulk, [traffic.to])[0]

@@ -648,7 +648,7 @@ PICTURES = (
 )
 KINDS = (
     *("pit", "llis", "sources", "routes", "strategies", "ends", "connections", "exchanges", "messages"),
-    *("statements", "feeds", "packets", "contents", "other"),
+    *("statements", "trees", "repairs", "feeds", "packets", "contents", "other"),
 )
 OF_TINY = "asking_per_item", "want_bytes", "airtime_per_item", "latency_fairness"
 """Metrics of tinySSB, which runs over NDN do not have."""

@@ -70,7 +70,7 @@ ONLY = {
     "social": ("ssb", "ssb-aware", "social-routing"),
     "social-fetch": ("ndn-over-ssb",),
     "testbed-pubsub": ("lli",),
-    "uplink": ("lli", "broker"),
+    "uplink": ("lli", "broker", "multicast"),
     "village": ("ssb", "ssb-aware-poll", "ssb-aware"),
 }
 """Layerings: all, but these where one costs as much as another scenario: the streams have to last until the

@@ -97,7 +97,17 @@ def test_every_metric_is_put_to_the_test(short_runs):
     of_people = ["statements", "asked_holders", "asked_holders_end", "split_share"]
     of_peers = [
         f"state_bytes_{kind}"
-        for kind in ("connections", "exchanges", "statements", "feeds", "packets", "contents", "other")
+        for kind in (
+            "connections",
+            "exchanges",
+            "statements",
+            "trees",
+            "repairs",
+            "feeds",
+            "packets",
+            "contents",
+            "other",
+        )
     ]  # those of village, lora-village and deletion, and test_over_tcp.py
     of_tiny = ["asking_per_item", "want_bytes", "airtime_per_item"]  # and that of lora-village these
     of_meetings = ["witnesses", "witnessed_most"]  # and that of newcomers these

@@ -39,7 +39,7 @@ FEW = {
     "flash-crowd": ("pull", "poll", "lli", "ssb"),
     "flat-ids": ("poll", "lli", "link"),
     "gateways": ("lli", "pull", "ssb"),
-    "geant-news": ("poll", "sync", "lli", "ssb", "ebt", "hub", "broker"),
+    "geant-news": ("poll", "sync", "lli", "ssb", "ebt", "hub", "broker", "multicast"),
     "hot-author": RUNGS,
     "intermittent": RUNGS,
     "isp-city": ("tiny-isp", "tiny-pub", "ssb"),
@@ -60,7 +60,7 @@ FEW = {
     "social-fetch": ("ndn", "ndn-over-ssb"),
     "testbed-pubsub": ("pull", "poll", "notify", "sync", "lli"),
     "two-isps": ("tiny-isp", "tiny", "ssb"),
-    "uplink": ("lli", "persistent", "poll", "pull", "sync-log", "ssb", "ebt", "hub", "broker"),
+    "uplink": ("lli", "persistent", "poll", "pull", "sync-log", "ssb", "ebt", "hub", "broker", "multicast"),
     "village": ("ssb", "poll", "lli", "ssb-aware-poll", "ssb-aware"),
 }
 """The layerings of scenarios that do not compare all that follow feeds over NDN."""

@@ -72,11 +72,14 @@ class Framer(Protocol):
 
 
 class Datagram(NamedTuple):
-    """A classified datagram: its kind, its problem if malformed, and its name, as a URI, if it has one."""
+    """A classified datagram: its kind, its problem if malformed, its name, as a URI, if it has one, and how
+    many of its bytes are a feed's message.
+    """
 
     kind: str
     problem: str | None = None
     name: str | None = None
+    payload: int = 0
 
 
 class Layer(NamedTuple):

@@ -42,6 +42,9 @@ TITLES = {
     "mqtt": {
         "broker": "SSB by a broker: MQTT 3.1.1",
     },
+    "multicast": {
+        "multicast": "SSB by source-specific multicast, repaired on request",
+    },
     "tiny": {
         "tiny": "tinySSB: everybody replicates everything",
         "tiny-pub": "tinySSB: everything through a pub",

@@ -195,6 +195,24 @@ BUGS = {
     "subscriptions that outlive their session": Bug(
         "mqtt", "ssb.mqtt.broker", "Broker._drop", "for each in session.filters:", "for each in ():"
     ),
+    "a segment from anywhere": Bug(
+        "multicast",
+        "ssb.multicast.router",
+        "Router._heard",
+        "tree is None or port != tree.upstream",
+        "tree is None",
+    ),
+    "a tree that leads back": Bug(
+        "multicast", "ssb.multicast.router", "Router._add", "port == tree.upstream", "False"
+    ),
+    "any number of segments that are waited for": Bug(
+        "multicast",
+        "ssb.multicast.router",
+        "Router._receive_request",
+        "number in tree.wanted or len(tree.wanted) < MOST_ASKED",
+        "True",
+    ),
+    "ranges in any order": Bug("multicast", "ssb.multicast.packets", "_request", "first < end or", ""),
     "a change before it is authorised": Bug(
         "management",
         "forwarder.management.manager",
