@@ -157,8 +157,8 @@ class _Node:
         self.host.next_deadline()  # performs deferred work
         forwarder, face = self.forwarder, self.forwarder.faces[link]
         malformed, in_bytes = forwarder.counters.malformed, face.in_bytes
+        held = forwarder.pit_bytes()  # counts what has changed, once
         before = self._photograph(forwarder)
-        held = forwarder.pit_bytes()
         self.host.receive(link, frame, None, self.now)
         if forwarder.counters.malformed != malformed:
             expect("a malformed packet is counted once", holds=forwarder.counters.malformed == malformed + 1)
