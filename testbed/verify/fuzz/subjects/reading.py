@@ -131,15 +131,13 @@ def _credit(name: bytes, granted: list[bytes]) -> int | None:
 
 
 def _first_evidence(found: list[tuple[int, bytes]]) -> tuple[int, int, bool, bytes] | None:
-    """The first well-formed evidence after SendCredit."""
+    """The first evidence after SendCredit; one that is malformed counts as none."""
     kinds = [kind for kind, _ in found]
-    for kind, value in found[kinds.index(240) :]:
-        if kind == 252:
-            try:
-                return evidence(value)
-            except Invalid:
-                continue
-    return None
+    first = next((value for kind, value in found[kinds.index(240) :] if kind == 252), b"")
+    try:
+        return evidence(first)
+    except Invalid:
+        return None
 
 
 def evidence(value: bytes) -> tuple[int, int, bool, bytes]:
