@@ -1,0 +1,120 @@
+"""Merged forks and the limit on blobs after faults: full disks, lost files, damage and late messages."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from ssb.branches.exchange import BranchExchange
+from ssb.daemon.account import Account
+from ssb.keys import Identity
+from ssb.message import Message
+from ssb.store.feeds import StoreError
+
+AUTHOR = Identity.from_seed(b"a" * 32)
+STRANGER = Identity.from_seed(b"s" * 32).ref
+FIRST = Message.create(AUTHOR, None, {"type": "post", "text": "first"}, 1)
+
+
+def branch(name: str, common: Message = FIRST, count: int = 3) -> list[Message]:
+    made = [common]
+    for number in range(count):
+        made.append(Message.create(AUTHOR, made[-1], {"type": "post", "text": f"{name} {number}"}, 1))
+    return made[1:]
+
+
+ONE, OTHER = branch("one"), branch("other")
+ALL = {message.id for message in (FIRST, *ONE, *OTHER)}
+
+
+def merging(path: Path) -> Account:
+    """An account that merges the author's feed."""
+    account = Account(path)
+    account.merged.merge(AUTHOR.ref)
+    return account
+
+
+def shown(account: Account) -> list[str]:
+    return [stored.id for stored in account.log.messages([AUTHOR.ref], None, None)]
+
+
+@pytest.mark.parametrize("is_forked", [False, True])
+def test_a_message_that_a_full_disk_refuses_comes_again(tmp_path: Path, is_forked: bool) -> None:
+    """What came before it is reported, and what comes behind it later is stored."""
+    with closing(merging(tmp_path)) as account:
+        account.merged.append([FIRST, *ONE, *(OTHER if is_forked else [])], 1.0)
+        exchange = BranchExchange(account.merged, [AUTHOR.ref])
+        big = [OTHER[-1] if is_forked else ONE[-1]]
+        for _ in range(20):
+            big.append(Message.create(AUTHOR, big[-1], {"type": "post", "text": "x" * 6_000}, 1))
+        database = (account.merged._branches if is_forked else account.feeds)._database
+        ((pages,),) = database.execute("PRAGMA page_count").fetchall()
+        database.execute(f"PRAGMA max_page_count = {pages + 8}")
+        with pytest.raises(StoreError, match="the disk is full"):
+            exchange.append(big[1:], 0, 2.0)
+        database.execute("PRAGMA max_page_count = 1000000")
+        reported = exchange.take_stored()
+        assert reported
+        assert exchange.append(big[1:], 0, 3.0) == {}
+        assert [*reported, *exchange.take_stored()] == big[1:]
+        assert {each.id for each in big} <= {*shown(account)}
+        here = shown(account)
+    with closing(Account(tmp_path)) as account:
+        assert shown(account) == here
+
+
+def test_the_fork_is_known_while_both_branches_are_here(tmp_path: Path) -> None:
+    """A power cut has taken the proof of the fork from the store of feeds, or its disk has."""
+    with closing(merging(tmp_path)) as account:
+        account.merged.append([FIRST, *ONE, *OTHER], 1.0)
+    with closing(sqlite3.connect(tmp_path / "feeds.sqlite")) as database, database:
+        database.execute("DELETE FROM forks")
+    with closing(Account(tmp_path)) as account:
+        assert {*shown(account)} == ALL
+        assert account.merged.is_forked(AUTHOR.ref)
+
+
+@pytest.mark.parametrize("is_exchanged", [False, True])
+def test_branches_are_whole_when_the_lost_store_of_feeds_has_come_again(
+    tmp_path: Path, is_exchanged: bool
+) -> None:
+    """In the same run, without a restart, and no message is shown twice."""
+    with closing(merging(tmp_path)) as account:
+        account.merged.append([FIRST, *ONE, *OTHER], 1.0)
+        feed = account.feeds.path
+    for suffix in ("", "-wal", "-shm"):
+        feed.with_name(feed.name + suffix).unlink(missing_ok=True)
+    with closing(Account(tmp_path)) as account:
+        account.merged.tree(AUTHOR.ref)
+        if is_exchanged:
+            account.merged.append([FIRST, *ONE], 2.0)
+        else:
+            account.feeds.append([FIRST, *ONE], 2.0)
+        assert {*account.merged.tree(AUTHOR.ref).tips} == {ONE[-1].id, OTHER[-1].id}
+        assert sorted(shown(account)) == sorted(ALL)
+        assert account.merged.append([*ONE, *OTHER], 3.0).stored == 0
+    with closing(Account(tmp_path)) as account:
+        assert sorted(shown(account)) == sorted(ALL)
+
+
+@pytest.mark.parametrize("is_exchanged", [False, True])
+@pytest.mark.parametrize("number", [1, 3])
+def test_a_damaged_message_of_the_served_branch_comes_again(
+    tmp_path: Path, number: int, is_exchanged: bool
+) -> None:
+    """Number 1 is before the fork, and comes by EBT, too."""
+    with closing(merging(tmp_path)) as account:
+        account.merged.append([FIRST, *ONE, *OTHER], 1.0)
+    with closing(sqlite3.connect(tmp_path / "feeds.sqlite")) as database, database:
+        changed = "UPDATE messages SET text = replace(text, 'text', 'texT') WHERE sequence = ?"
+        assert database.execute(changed, (number,)).rowcount == 1
+    with closing(Account(tmp_path)) as account:
+        assert len(account.merged.tree(AUTHOR.ref)) < len(ALL)
+        assert account.feeds.damaged() == {AUTHOR.ref: [number]}
+        append = account.merged.append if is_exchanged or number == 3 else account.feeds.append
+        append([FIRST, *ONE], 2.0)
+        assert len(account.merged.tree(AUTHOR.ref)) == len(ALL)
+        assert sorted(shown(account)) == sorted(ALL)
+        assert account.merged.append([FIRST, *ONE, *OTHER], 3.0).stored == 0
+        assert sorted(shown(account)) == sorted(ALL)
