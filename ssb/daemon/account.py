@@ -312,8 +312,9 @@ class Account:
 
     def publish_sealed(self, content: Mapping[str, Any], now_ms: float, keys: Sequence[Key]) -> Message:
         """Write a private message of box2 for the holders of some keys; raise as publish() does."""
-        tip = self.feeds.tip(self.identity.ref)
-        context = context_of(self.identity.ref, None if tip is None else tip.id)
+        self.own.check()
+        last = self.merged.resume(self.identity.ref, now_ms)
+        context = context_of(self.identity.ref, None if last is None else last.id)
         return self.publish(box(content, context, keys, self.random_bytes), now_ms)
 
     def open_private(self, message: Message) -> Mapping[str, Any] | None:

@@ -8,6 +8,7 @@ import pytest
 
 from ssb.branches.exchange import BranchExchange
 from ssb.daemon.account import Account
+from ssb.daemon.commands import Commands
 from ssb.keys import Identity
 from ssb.message import Message
 from ssb.store.feeds import StoreError
@@ -118,3 +119,19 @@ def test_a_damaged_message_of_the_served_branch_comes_again(
         assert sorted(shown(account)) == sorted(ALL)
         assert account.merged.append([FIRST, *ONE, *OTHER], 3.0).stored == 0
         assert sorted(shown(account)) == sorted(ALL)
+
+
+def test_a_sealed_message_behind_lost_ones_can_be_opened(tmp_path: Path) -> None:
+    """Its nonce has the id of the message before it, which has just come back from another peer."""
+    with closing(Account(tmp_path, identity=AUTHOR)) as account:
+        account.own.settle()
+        account.merged.merge(AUTHOR.ref)
+        account.merged.append([FIRST, ONE[0], *OTHER], 1.0)
+        account.own.advance()
+        account.merged.append(ONE[1:], 2.0)
+        commands = Commands(account, lambda: 2e12)
+        group = commands.answer(("groups", "create"), [])
+        said = commands.answer(("groups", "post"), [group, {"type": "post", "text": "hello"}])
+        message = account.log.get(str(said))
+        assert message is not None
+        assert account.open_private(message) is not None
