@@ -255,10 +255,21 @@ class Account:
             self.views.add(message)
             feed, content = message.author, message.content
             kind = content.get("type") if isinstance(content, dict) else None
-            if self.merged.is_forked(feed) and (kind in TYPES or self.merged.tree(feed).names(message.id)):
-                self._unordered.add(feed)
+            if self.merged.is_forked(feed):
+                tree = self.merged.tree(feed)
+                if kind in TYPES or tree.names(message.id) or tree.is_overgrown:
+                    self._unordered.add(feed)
         if "groups" in self.__dict__:
             self.groups.add(message)
+
+    def split(self, feed: str) -> None:
+        """Merge the branches of a feed no more: what only the deleted ones have said holds no more."""
+        was_forked = self.merged.is_forked(feed)
+        self.merged.split(feed)
+        if was_forked:
+            served = self.feeds.after(feed, 0, self.feeds.last(feed))
+            self.views.restate(feed, (stored.message for stored in served))
+            self.views.discard()
 
     def restate(self) -> bool:
         """Let what merged feeds say hold in causal order; return whether new messages may change that."""

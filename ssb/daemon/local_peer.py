@@ -211,8 +211,8 @@ class LocalPeer(PeerWrapper):
         self._recovery.settle()
 
     def merge_branches(self, now: int) -> None:
-        """Exchange the branches of the feeds that are merged, as far as they are replicated."""
-        self.peer.merge([feed for feed in self._account.merged.feeds if self._replicates(feed)], now)
+        """Exchange the branches of the feeds that are merged, and follow what these say."""
+        self._apply_graph(now)
 
     def connect(self, address: PeerAddress, now: int) -> None:
         """Call a peer, now and whenever there is no connection with it, unless it is blocked."""
@@ -318,7 +318,7 @@ class LocalPeer(PeerWrapper):
         self.peer.want_all(sorted(self._beside - before), now)
         for feed in sorted(before - self._beside - self._account.graph.replicated()):
             self.peer.unwant(feed, now)
-        self.merge_branches(now)
+        self._exchange_branches(now)
 
     def _visit(self, now: int) -> None:
         """Pass on what comes through rooms, and call those who are there."""
@@ -374,6 +374,10 @@ class LocalPeer(PeerWrapper):
     def _hides(self, feed: str, peer: str) -> bool:
         return self.peer.protocol.hides(feed, peer)
 
+    def _exchange_branches(self, now: int) -> None:
+        """Exchange the branches of the feeds that are merged, as far as they are replicated."""
+        self.peer.merge([feed for feed in self._account.merged.feeds if self._replicates(feed)], now)
+
     def _replicates(self, feed: str) -> bool:
         return feed in self._account.graph.replicated() or feed in self._beside
 
@@ -406,7 +410,7 @@ class LocalPeer(PeerWrapper):
         self._replicate_beside(now)  # a block counts there, too
         for feed in sorted(changes.removed - self._beside):
             self.peer.unwant(feed, now)
-        self.merge_branches(now)
+        self._exchange_branches(now)
 
     def _apply_block(self, author: str, feed: str, now: int) -> None:
         """Hide an author's feed from one that the author blocks, or show it again."""

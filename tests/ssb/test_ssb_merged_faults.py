@@ -5,8 +5,10 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from local_peers import LocalPeers
 
 from ssb.branches.exchange import BranchExchange
+from ssb.branches.tree import MOST_BRANCHES
 from ssb.daemon.account import Account
 from ssb.daemon.commands import Commands
 from ssb.keys import Identity
@@ -135,3 +137,65 @@ def test_a_sealed_message_behind_lost_ones_can_be_opened(tmp_path: Path) -> None
         message = account.log.get(str(said))
         assert message is not None
         assert account.open_private(message) is not None
+
+
+def test_a_stopped_merge_leaves_no_statement(tmp_path: Path) -> None:
+    """Neither in a running peer, nor in the file of views if the feed is merged once more."""
+    contact = {"type": "contact", "contact": STRANGER, "following": True}
+    follow = Message.create(AUTHOR, OTHER[-1], contact, 1)
+    for end in (False, True):
+        path = tmp_path / str(end)
+        with closing(merging(path)) as account:
+            account.merged.append([FIRST, *ONE, *OTHER, follow], 1.0)
+            assert account.graph.is_following(AUTHOR.ref, STRANGER)
+            account.views.save()
+        with closing(Account(path)) as account:
+            assert account.graph.is_following(AUTHOR.ref, STRANGER)
+            Commands(account, lambda: 2e12).answer(("branches", "split"), [AUTHOR.ref])
+            assert not account.graph.is_following(AUTHOR.ref, STRANGER)
+            account.views.save()
+        with closing(Account(path)) as account:
+            if end:
+                account.merged.merge(AUTHOR.ref)
+            assert not account.graph.is_following(AUTHOR.ref, STRANGER)
+
+
+def test_an_overgrown_feed_says_the_same_in_any_order(tmp_path: Path) -> None:
+    """What a branch has said before the feed was overgrown holds no more, also after a restart."""
+    contact = {"type": "contact", "contact": STRANGER, "following": True}
+    follow = Message.create(AUTHOR, FIRST, contact, 1)
+    more = [branch(str(number), count=1)[0] for number in range(MOST_BRANCHES)]
+    for number, messages in enumerate(([FIRST, follow, *more], [FIRST, *more, follow])):
+        path = tmp_path / str(number)
+        with closing(merging(path)) as account:
+            _ = account.views
+            for each in messages:
+                if account.merged.append([each], 1.0).stored:
+                    account.update_views(each)
+                    account.restate()
+            assert account.merged.tree(AUTHOR.ref).is_overgrown
+            assert not account.graph.is_following(AUTHOR.ref, STRANGER)
+            account.views.save()
+        with closing(Account(path)) as account:
+            assert not account.graph.is_following(AUTHOR.ref, STRANGER)
+
+
+def test_a_running_peer_leaves_a_feed_that_only_a_deleted_branch_has_followed(tmp_path: Path) -> None:
+    pairs = [("laptop", "friend"), ("tablet", "far"), ("far", "friend")]
+    with LocalPeers(tmp_path, pairs, keys={"tablet": "laptop"}) as made:
+        feed = made.id("laptop")
+        for name in ("friend", "far"):
+            made.follow(name, "laptop")
+        for name in ("friend", "far", "tablet"):
+            made.do(name, "branches", "merge", arguments=[feed])
+        made.say("laptop", text="laptop")
+        made.connect("laptop", "friend")
+        made.run(3)
+        made.do("tablet", "publish", arguments=[{"type": "contact", "contact": STRANGER, "following": True}])
+        made.connect("tablet", "far")
+        made.connect("far", "friend")
+        made.run(15)
+        wanted = made.peers["friend"].peer.protocol.wanted
+        assert STRANGER in wanted
+        made.do("friend", "branches", "split", arguments=[feed])
+        assert STRANGER not in wanted
