@@ -145,8 +145,9 @@ class LocalPeer(PeerWrapper):
         self._beside = account.beside()
         wanted = sorted(account.graph.replicated() | self._beside)
         limit = self.blob_storage_limit = options.blob_storage_limit
-        storage = None if limit is None else self._storage(limit)
-        self.blobs = Blobs(account.blobs, contents=account.contents, storage=storage)
+        self._read_devices: set[str] = set()  # whose messages tell which blobs are the user's
+        self._storage = None if limit is None else self._limited(limit)
+        self.blobs = Blobs(account.blobs, contents=account.contents, storage=self._storage)
         self.blobs.update_contents()
         self.loose = Loose(account.feeds)
         self.visits = Visits(account.identity.ref, self._access.meets, self._replicates)
@@ -182,8 +183,7 @@ class LocalPeer(PeerWrapper):
         self._calls_loopback = options.calls_loopback
         self._has_news_of_pubs = True
         self._call_pubs(now)
-        if storage is not None:
-            storage.make_room()
+        self._make_room()
 
     def _begin(self, now: int) -> None:
         """Tell the peer of blocks and of addresses that are known."""
@@ -209,6 +209,7 @@ class LocalPeer(PeerWrapper):
     def settle(self) -> None:
         """Continue the own feed after the last message held here: the user declares that nobody has more."""
         self._recovery.settle()
+        self._make_room()
 
     def merge_branches(self, now: int) -> None:
         """Exchange the branches of the feeds that are merged, and follow what these say."""
@@ -249,6 +250,7 @@ class LocalPeer(PeerWrapper):
             own = self._account.own
             detail = f"{own.tip} messages; it can go on"
             self._events.append(PeerEvent(now, "recovered", own.feed, detail))
+            self._make_room()
 
     def on_stream(self, event: StreamEvent, now: int) -> None:
         """See StreamEndpoint."""
@@ -333,13 +335,15 @@ class LocalPeer(PeerWrapper):
             else:
                 self.peer.heed(peer, now)
 
-    def _storage(self, limit: int) -> StorageLimit:
+    def _make_room(self) -> None:
+        """Bring the blobs within the limit, if there is one."""
+        if self._storage is not None:
+            self._storage.make_room()
+
+    def _limited(self, limit: int) -> StorageLimit:
         """Return the limit on blobs; what the user has added or named, and contents of messages, stay."""
         account, own = self._account, self._account.own_blobs
-        devices = account.views.fusions.devices(account.identity.ref)
-        of_feeds = (account.feeds.newest(account.feeds.last(feed), feed) for feed in devices)
-        for stored in chain(*of_feeds, account.merged.others(devices)):
-            self._keep_named(stored.message)
+        self._keep_named_by_devices()
         own.begin(account.blobs.blobs(), account.backlinks.is_named)
 
         def is_kept(blob: str) -> bool:
@@ -350,7 +354,20 @@ class LocalPeer(PeerWrapper):
             self._events.append(PeerEvent(self._time, "dropped", blob, detail))
             self.blobs.unwant(blob)  # so that a later want is told to others again
 
-        return StorageLimit(account.blobs, limit, is_kept, on_drop)
+        def may_drop() -> bool:
+            """Whether all messages of the user's are here."""
+            return not account.own.doubt and account.feeds.damaged().keys().isdisjoint(self._read_devices)
+
+        return StorageLimit(account.blobs, limit, is_kept, on_drop, may_drop)
+
+    def _keep_named_by_devices(self) -> None:
+        """Keep the blobs that messages of the user's devices name; each device is read once."""
+        account = self._account
+        new = {*account.views.fusions.devices(account.identity.ref)} - self._read_devices
+        self._read_devices |= new
+        of_feeds = (account.feeds.newest(account.feeds.last(feed), feed) for feed in sorted(new))
+        for stored in chain(*of_feeds, account.merged.others(new)):
+            self._keep_named(stored.message)
 
     def _keep_named(self, message: Message) -> None:
         """Keep the blobs that a message of the user's names, a private one, too."""
@@ -385,6 +402,7 @@ class LocalPeer(PeerWrapper):
         """Apply a message about follows or blocks, the end of a feed, devices, a pub, or groups."""
         content = message.content
         if self.blob_storage_limit is not None:
+            self._keep_named_by_devices()
             self._keep_named(message)
         if not isinstance(content, dict):
             self._replicate_beside(now)

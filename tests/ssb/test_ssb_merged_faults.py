@@ -2,6 +2,7 @@
 
 import sqlite3
 from contextlib import closing
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,12 @@ from ssb.branches.exchange import BranchExchange
 from ssb.branches.tree import MOST_BRANCHES
 from ssb.daemon.account import Account
 from ssb.daemon.commands import Commands
-from ssb.keys import Identity
+from ssb.keys import Identity, blob_ref
 from ssb.message import Message
+from ssb.peer.options import PeerOptions
+from ssb.replication.blobs import Blobs
+from ssb.replication.storage import OwnBlobs, StorageLimit
+from ssb.store.blobs import MemoryBlobs
 from ssb.store.feeds import StoreError
 
 AUTHOR = Identity.from_seed(b"a" * 32)
@@ -199,3 +204,83 @@ def test_a_running_peer_leaves_a_feed_that_only_a_deleted_branch_has_followed(tm
         assert STRANGER in wanted
         made.do("friend", "branches", "split", arguments=[feed])
         assert STRANGER not in wanted
+
+
+def lost(path: Path) -> None:
+    """Lose the store of feeds, and all that is computed from it; blobs and marks stay."""
+    for name in ("feeds.sqlite", "feeds.sqlite-wal", "feeds.sqlite-shm", "views", "backlinks"):
+        (path / name).unlink(missing_ok=True)
+
+
+def test_a_limit_spares_the_users_blobs_while_the_users_messages_are_missing(tmp_path: Path) -> None:
+    """The store of feeds is lost: no message here tells any more that the pictures are the user's."""
+    options = {"ann": PeerOptions(blob_storage_limit=1_500)}
+    with LocalPeers(tmp_path, [("ann", "ben")], options=options) as world:
+        world.follow("ben", "ann")
+        pictures = [world.accounts["ann"].blobs.add(bytes([number]) * 1_000) for number in range(2)]
+        for picture in pictures:
+            world.say("ann", text="mine", mentions=[{"link": picture}])
+        world.connect("ann", "ben")
+        world.run(3)
+        assert world.tip("ben", "ann") == 2
+        other = world.accounts["ann"].blobs.add(b"x" * 1_000)
+    lost(tmp_path / "ann")
+    with LocalPeers(tmp_path, [("ann", "ben")], options=options) as world:
+        blobs = world.accounts["ann"].blobs
+        assert world.accounts["ann"].own.doubt
+        assert {*blobs.blobs()} == {*pictures, other}
+        world.connect("ann", "ben")
+        world.run(60)
+        assert world.tip("ann", "ann") == 2
+        assert not world.accounts["ann"].own.doubt
+        assert {*blobs.blobs()} == {*pictures}
+
+
+def test_a_word_behind_a_torn_one_is_whole(tmp_path: Path) -> None:
+    """The disk was full in the middle of a word."""
+    path = tmp_path / "added"
+    blobs = [blob_ref(sha256(bytes([number])).digest()) for number in range(3)]
+    OwnBlobs(path).add(blobs[0])
+    path.write_bytes(path.read_bytes() + b"\n" + blobs[1].encode()[:20])
+    OwnBlobs(path).add(blobs[2])
+    own = OwnBlobs(path)
+    own.begin([], lambda blob: False)
+    assert blobs[0] in own
+    assert blobs[2] in own
+
+
+def test_a_blob_that_is_dropped_at_once_is_not_announced() -> None:
+    """The user's blobs fill the limit, and a wanted one comes that is larger than was told."""
+    store = MemoryBlobs()
+    own = store.add(b"own")
+    storage = StorageLimit(store, 3, own.__eq__, lambda blob, size: None)
+    blobs = Blobs(store, storage=storage)
+    blobs.open(1)
+    blob = store.add(b"another")
+    blobs.receive(1, f'{{"{blob}": -1}}'.encode())
+    assert store.size(blob) is None
+    assert not blobs.take_output(1)
+
+
+def test_a_limit_spares_what_a_device_has_named_before_it_became_one(tmp_path: Path) -> None:
+    options = {"ann": PeerOptions(blob_storage_limit=1_500)}
+    with LocalPeers(tmp_path, [("ann", "tablet")], options=options) as world:
+        for one, other in (("ann", "tablet"), ("tablet", "ann")):
+            world.follow(one, other)
+        picture = world.accounts["tablet"].blobs.add(b"p" * 1_000)
+        world.say("tablet", text="mine", mentions=[{"link": picture}])
+        world.connect("ann", "tablet")
+        world.do("ann", "blobs", "want", arguments=[picture])
+        world.run(3)
+        assert world.accounts["ann"].blobs.size(picture)
+        world.do("ann", "devices", "invite", arguments=[world.id("tablet")])
+        world.run(5)
+        world.do("tablet", "devices", "join", arguments=[world.id("ann"), False])
+        world.run(20)
+        devices = world.accounts["ann"].views.fusions.devices(world.id("ann"))
+        assert {*devices} == {world.id("ann"), world.id("tablet")}
+        storage = world.peers["ann"].blobs._storage
+        assert storage is not None
+        storage.on_want(world.accounts["ann"].blobs.add(b"x" * 1_000))
+        storage.make_room()
+        assert world.accounts["ann"].blobs.size(picture)
