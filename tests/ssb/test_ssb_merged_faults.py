@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from local_peers import LocalPeers
 
-from ssb.branches.exchange import BranchExchange
+from ssb.branches.exchange import BRANCHES, BranchExchange
 from ssb.branches.tree import MOST_BRANCHES
 from ssb.daemon.account import Account
 from ssb.daemon.commands import Commands
@@ -284,3 +284,36 @@ def test_a_limit_spares_what_a_device_has_named_before_it_became_one(tmp_path: P
         storage.on_want(world.accounts["ann"].blobs.add(b"x" * 1_000))
         storage.make_room()
         assert world.accounts["ann"].blobs.size(picture)
+
+
+def test_a_call_that_was_ended_is_not_served_again(tmp_path: Path) -> None:
+    """Each one would get the locator of all feeds, and begin with a new allowance of notes."""
+    with LocalPeers(tmp_path, [("ann", "ben")]) as world:
+        world.follow("ann", "ben")
+        world.do("ann", "branches", "merge", arguments=[world.id("ann")])
+        world.connect("ben", "ann")
+        world.run(1)
+        branches = world.peers["ann"].peer.services.branches
+        assert branches is not None
+        connections = world.peers["ben"].peer.connections
+        (connection,) = connections.values()
+        assert connection.branches is not None
+
+        def flush() -> None:
+            connections.changed(connection)
+            connections.update(world.network.now)
+            world.network.settle("ben")
+            world.run(1)
+
+        connection.calls.end(connection.branches, "over")
+        flush()
+        assert not branches.exchange.sessions
+        found = []
+        for _ in range(3):
+            call = connection.calls.call(BRANCHES, [{}], "duplex")
+            flush()
+            found.append(len(branches.exchange.sessions))
+            connection.calls.end(call, "over")
+            flush()
+        assert found == [1, 0, 0]
+        assert len(connections) == 1
