@@ -317,3 +317,30 @@ def test_a_call_that_was_ended_is_not_served_again(tmp_path: Path) -> None:
             flush()
         assert found == [1, 0, 0]
         assert len(connections) == 1
+
+
+@pytest.mark.parametrize("numbers", [(4,), (3, 4), (3,), (1,), (1, 2, 3, 4)])
+def test_an_own_feed_is_written_behind_its_true_end_after_damage(
+    tmp_path: Path, numbers: tuple[int, ...]
+) -> None:
+    """Nothing is written while the last message is damaged, and no further branch once it has come again."""
+    with closing(Account(tmp_path, identity=AUTHOR)) as account:
+        account.own.settle()
+        account.merged.merge(AUTHOR.ref)
+        account.merged.append([FIRST, *ONE, *OTHER], 1.0)
+        account.own.advance()
+    with closing(sqlite3.connect(tmp_path / "feeds.sqlite")) as database, database:
+        changed = "UPDATE messages SET text = replace(text, 'text', 'texT') WHERE sequence = ?"
+        for number in numbers:
+            assert database.execute(changed, (number,)).rowcount == 1
+    with closing(Account(tmp_path)) as account:
+        if 4 in numbers:
+            with pytest.raises(StoreError, match="its last one, is damaged here"):
+                account.publish({"type": "post", "text": "too early"}, 2.0)
+        account.merged.append([FIRST, *ONE, *OTHER], 2.0)
+        message = account.publish({"type": "post", "text": "on"}, 3.0)
+        assert message.previous == ONE[-1].id
+        assert len(account.merged.tree(AUTHOR.ref).tips) == 2
+        assert sorted(shown(account)) == sorted({*ALL, message.id})
+    with closing(Account(tmp_path)) as account:
+        assert sorted(shown(account)) == sorted({*ALL, message.id})
