@@ -315,12 +315,12 @@ class LocalPeer(PeerWrapper):
         )
 
     def _replicate_beside(self, now: int) -> None:
-        """Replicate the feeds of members of groups, and of invited devices."""
+        """Replicate feeds of members of groups and of invited devices, and branches of merged feeds."""
         before, self._beside = self._beside, self._account.beside()
         self.peer.want_all(sorted(self._beside - before), now)
         for feed in sorted(before - self._beside - self._account.graph.replicated()):
             self.peer.unwant(feed, now)
-        self._exchange_branches(now)
+        self.peer.merge([feed for feed in self._account.merged.feeds if self._replicates(feed)], now)
 
     def _visit(self, now: int) -> None:
         """Pass on what comes through rooms, and call those who are there."""
@@ -343,7 +343,7 @@ class LocalPeer(PeerWrapper):
     def _limited(self, limit: int) -> StorageLimit:
         """Return the limit on blobs; what the user has added or named, and contents of messages, stay."""
         account, own = self._account, self._account.own_blobs
-        self._keep_named_by_devices()
+        self._keep_named()
         own.begin(account.blobs.blobs(), account.backlinks.is_named)
 
         def is_kept(blob: str) -> bool:
@@ -360,21 +360,21 @@ class LocalPeer(PeerWrapper):
 
         return StorageLimit(account.blobs, limit, is_kept, on_drop, may_drop)
 
-    def _keep_named_by_devices(self) -> None:
-        """Keep the blobs that messages of the user's devices name; each device is read once."""
-        account = self._account
-        new = {*account.views.fusions.devices(account.identity.ref)} - self._read_devices
-        self._read_devices |= new
-        of_feeds = (account.feeds.newest(account.feeds.last(feed), feed) for feed in sorted(new))
-        for stored in chain(*of_feeds, account.merged.others(new)):
-            self._keep_named(stored.message)
+    def _keep_named(self, *messages: Message) -> None:
+        """Keep the blobs that messages of the user's name, private ones, too.
 
-    def _keep_named(self, message: Message) -> None:
-        """Keep the blobs that a message of the user's names, a private one, too."""
-        if message.author in self._account.views.fusions.devices(self._account.identity.ref):
-            opened = self._account.open_private(message) if isinstance(message.content, str) else None
-            text = message.text if opened is None else stringify(dict(opened))
-            self._account.own_blobs.name(named_blobs(text))
+        Of a feed that has become a device of the user's all messages are read.
+        """
+        account = self._account
+        devices = {*account.views.fusions.devices(account.identity.ref)}
+        new, self._read_devices = devices - self._read_devices, self._read_devices | devices
+        of_feeds = (account.feeds.newest(account.feeds.last(feed), feed) for feed in sorted(new))
+        older = (stored.message for stored in chain(*of_feeds, account.merged.others(new)))
+        for message in chain(older, messages):
+            if message.author in devices:
+                opened = account.open_private(message) if isinstance(message.content, str) else None
+                text = message.text if opened is None else stringify(dict(opened))
+                account.own_blobs.name(named_blobs(text))
 
     def _branches(self, options: PeerOptions, random: Random) -> BranchExchange:
         """Return the exchange of branches beside EBT, which carries a feed until it is forked."""
@@ -385,15 +385,8 @@ class LocalPeer(PeerWrapper):
             options.replication,
             random,
             is_carried=lambda feed: feed not in feeds.forks(),
-            is_hidden=self._hides,
+            is_hidden=lambda feed, peer: self.peer.protocol.hides(feed, peer),  # noqa: PLW0108 - made later
         )
-
-    def _hides(self, feed: str, peer: str) -> bool:
-        return self.peer.protocol.hides(feed, peer)
-
-    def _exchange_branches(self, now: int) -> None:
-        """Exchange the branches of the feeds that are merged, as far as they are replicated."""
-        self.peer.merge([feed for feed in self._account.merged.feeds if self._replicates(feed)], now)
 
     def _replicates(self, feed: str) -> bool:
         return feed in self._account.graph.replicated() or feed in self._beside
@@ -402,7 +395,6 @@ class LocalPeer(PeerWrapper):
         """Apply a message about follows or blocks, the end of a feed, devices, a pub, or groups."""
         content = message.content
         if self.blob_storage_limit is not None:
-            self._keep_named_by_devices()
             self._keep_named(message)
         if not isinstance(content, dict):
             self._replicate_beside(now)
@@ -428,7 +420,6 @@ class LocalPeer(PeerWrapper):
         self._replicate_beside(now)  # a block counts there, too
         for feed in sorted(changes.removed - self._beside):
             self.peer.unwant(feed, now)
-        self._exchange_branches(now)
 
     def _apply_block(self, author: str, feed: str, now: int) -> None:
         """Hide an author's feed from one that the author blocks, or show it again."""
