@@ -100,6 +100,16 @@ class Graph:
         self._state(author, about, _relation(content), sequence)
         self._pass_on(author, about)
 
+    def retract(self, author: str, before: int) -> None:
+        """Let the statements of an author with numbers below `before` hold no more."""
+        stated = self._stated.get(author, {})
+        gone = [about for about, (_, sequence) in stated.items() if 0 < sequence < before]
+        for about in gone:
+            self._state(author, about, None, 0)
+        for about in gone:
+            self._inherit(author, about)
+            self._pass_on(author, about)
+
     def succeed(self, feed: str, successor: str) -> None:
         """Add the end of a feed that names a successor; a feed ends once."""
         if feed not in self._successors:

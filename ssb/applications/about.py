@@ -55,6 +55,13 @@ class Directory:
                 given = attributes.setdefault(attribute, {})
                 keep_latest(given, author, Assignment(sequence, value))
 
+    def retract(self, author: str, before: int) -> None:
+        """Drop the assignments of an author with numbers below `before`."""
+        for attributes in self._entries.values():
+            for given in attributes.values():
+                if author in given and given[author].sequence < before:
+                    del given[author]
+
     def assignments(self, attribute: str) -> Iterator[tuple[str, str, Assignment]]:
         """Yield the last assignments to an attribute: subject, author, assignment."""
         for about, attributes in self._entries.items():

@@ -68,6 +68,12 @@ class Pubs:
             if len(given) > MOST_OF_AN_AUTHOR:
                 del given[min(given, key=lambda pub: given[pub][0])]
 
+    def retract(self, author: str, before: int) -> None:
+        """Drop the addresses that an author has given in messages with numbers below `before`."""
+        given = self._given.get(author, {})
+        for pub in [pub for pub, (sequence, _) in given.items() if sequence < before]:
+            del given[pub]
+
     def statements(self) -> Iterator[tuple[str, int, PeerAddress]]:
         """Yield what counts: author, sequence number, address."""
         for author, given in self._given.items():

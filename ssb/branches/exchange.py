@@ -167,13 +167,14 @@ class BranchExchange(Replicator):
     ) -> Mapping[str, InvalidMessage | ForkedFeed]:
         """See Replication."""
         new = {each.id: each for each in messages if each.id not in self._branched.tree(each.author)}
-        refused = self._branched.append(messages, received).refused
-        stored = [each for each in new.values() if each.id in self._branched.tree(each.author)]
-        self._stored += stored
-        for message in stored:
-            self._set_aside.pop(message.author, None)
-            self.pass_on(message, now, by)
-        return refused
+        try:
+            return self._branched.append(messages, received).refused
+        finally:  # the store may have failed behind the first ones
+            stored = [each for each in new.values() if each.id in self._branched.tree(each.author)]
+            self._stored += stored
+            for message in stored:
+                self._set_aside.pop(message.author, None)
+                self.pass_on(message, now, by)
 
     def on_appended(self, feed: str, now: int, by: int | None = None) -> None:
         """See Replication: the last message that was written here is sent at once."""

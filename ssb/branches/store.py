@@ -86,6 +86,10 @@ class BranchTable(Database):
                 f"INSERT OR IGNORE INTO branches {columns} VALUES (?, ?, ?, ?, ?, ?)", (*row, message.encoded)
             )
 
+    def authors(self) -> list[str]:
+        """Return the feeds that have messages here."""
+        return [author for (author,) in self._query("SELECT DISTINCT author FROM branches")]
+
     def of(self, feed: str) -> list[Stored]:
         """Return the messages of a feed, in order of receipt; damaged ones are deleted, and come again."""
         return self._sound(f"{_STORED} WHERE author = ? ORDER BY place", feed)
@@ -110,8 +114,7 @@ class BranchTable(Database):
     def check(self) -> int:
         """Read all messages, and delete those that are damaged; return their number."""
         ((before,),) = self._query("SELECT count(*) FROM branches")
-        authors = self._query("SELECT DISTINCT author FROM branches")
-        whole = sum(len(self.of(author)) for (author,) in authors)
+        whole = sum(len(self.of(author)) for author in self.authors())
         return int(before) - whole
 
     def _sound(self, query: str, value: str | bytes) -> list[Stored]:
@@ -150,8 +153,12 @@ class MergedFeeds:
         self._hmac_key = hmac_key
         self._trees: dict[str, FeedTree] = {}
         self._read: dict[str, int] = {}  # feed -> number of the last served message in its tree
+        self._gaps: dict[str, set[int]] = {}  # feed -> served messages that were damaged when it was read
         self._table = BranchTable(path, hmac_key) if path.exists() else None
         self._merged = dict.fromkeys([] if self._table is None else self._table.merged())
+        for feed in [] if self._table is None else self._table.authors():
+            if feed in self._merged and served.fork_of(feed) is None:
+                self.tree(feed)
 
     def __contains__(self, feed: object) -> bool:
         return feed in self._merged
@@ -198,23 +205,26 @@ class MergedFeeds:
         """See Branches; of a feed that is not merged there is none."""
         if feed not in self._merged:
             return FeedTree(feed, self._hmac_key)
-        last = self.served.last(feed)
-        if feed not in self._trees or last < self._read[feed]:
-            self._trees[feed], self._read[feed] = FeedTree(feed, self._hmac_key), 0
-            served = self.served.newest(last, feed)
-            ids = {stored.id for stored in served}
-            others = self._branches.of(feed)
-            twice = [stored.message for stored in others if stored.id in ids]  # a resumption was cut short
-            if twice:
-                self._branches.remove(twice)
-            found = [*served, *others]
+        last, damaged = self.served.last(feed), self.served.damaged()
+        tree = self._trees.get(feed)
+        if tree is None or last < self._read[feed] or not self._gaps[feed].issubset(damaged.get(feed, ())):
+            tree = FeedTree(feed, self._hmac_key)
+            served, others = self.served.newest(last, feed), self._branches.of(feed)
+            self._gaps[feed] = {*self.served.damaged().get(feed, ())}
+            ids = {stored.id for stored in others}
+            twice = [stored for stored in served if stored.id in ids]
         elif last > self._read[feed]:
-            found = self.served.newest(last - self._read[feed], feed)
+            served, others = self.served.newest(last - self._read[feed], feed), []
+            twice = served
         else:
-            return self._trees[feed]
-        tree, self._read[feed] = self._trees[feed], last
-        for stored in sorted(found, key=attrgetter("sequence")):
+            return tree
+        for stored in sorted([*served, *others], key=attrgetter("sequence")):
             tree.restore(stored.message)
+        if twice:  # one of the files was lost, or a resumption was cut short
+            self._branches.remove(stored.message for stored in twice)
+        if tree.proof is not None and feed not in self.served.forks():
+            self.served.prove(tree.proof)
+        self._trees[feed], self._read[feed] = tree, last
         return tree
 
     def last(self, feed: str) -> Message | None:
@@ -239,9 +249,13 @@ class MergedFeeds:
                 refused[message.author] = error
                 continue
             stored += 1
-            # If it contradicts the branch that is served, that is recorded there: so the feed is forked.
-            if not self.served.append([message], received).stored:
-                self._branches.add(message, self.served.end, received)
+            try:
+                # If it contradicts the branch that is served, that is recorded there: so the feed is forked.
+                if not self.served.append([message], received).stored:
+                    self._branches.add(message, self.served.end, received)
+            except StoreError:
+                del self._trees[message.author]  # which has it, though it may be in no file
+                raise
         return Appended(stored, held, refused)
 
     def publish(
@@ -260,26 +274,31 @@ class MergedFeeds:
         feed = identity.ref
         if not self.is_forked(feed):
             return self.served.publish(identity, content, now_ms, on_signed)
-        tree = self.tree(feed)
-        tree.check_room()
-        self._resume(tree, self.last(feed), now_ms)
-        joined = tree.joined(self.last(feed), content)
+        joined = self.tree(feed).joined(self.resume(feed, now_ms), content)
         if joined is not None:
             with suppress(InvalidMessage):  # too long
                 return self.served.go_on(identity, joined, now_ms, on_signed)
         return self.served.go_on(identity, content, now_ms, on_signed)
 
-    def _resume(self, tree: FeedTree, last: Message | None, now_ms: float) -> None:
-        """Let the served branch go on with the longest one behind its last message, if there is one.
+    def resume(self, feed: str, now_ms: float) -> Message | None:
+        """Return the message behind which a feed is written here; None for the first one.
 
-        So a device that has lost messages goes on behind them, and writes no further branch.
+        The served branch goes on with the longest one behind its last message, if there is one. So a device
+        that has lost messages goes on behind them, and writes no further branch. Raises InvalidMessage if
+        the feed is overgrown.
         """
+        last = self.last(feed)
+        if not self.is_forked(feed):
+            return last
+        tree = self.tree(feed)
+        tree.check_room()
         ends = (tree.behind([tip], {last.id} if last is not None else set()) for tip in tree.tips.values())
         onward = [found for found in ends if found and found[0].previous == (last and last.id)]
         if onward:
             found = max(onward, key=lambda messages: (len(messages), messages[-1].id))
             self.served.adopt(found, now_ms)
             self._branches.remove(found)
+        return self.last(feed)
 
     # What is here beside the served branches
 

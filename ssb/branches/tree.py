@@ -17,7 +17,7 @@ message only if that proves an earlier fork. The number of branches never falls 
 two trees that were given the same messages, each behind its previous one, show the same, in any order.
 """
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any, Final
@@ -41,17 +41,19 @@ class FeedTree:
 
     Attributes:
         size: bytes of the messages, as canonical text.
+        proof: two messages right behind the same one, at the first fork; None if the feed is not forked.
     """
 
     def __init__(self, author: str, hmac_key: bytes | None = None) -> None:
         self.size = 0
+        self.proof: tuple[Message, Message] | None = None
         self._author = author
         self._hmac_key = hmac_key
         self._here: dict[str, Message] = {}
-        self._next: Counter[str | None] = Counter()  # messages right behind one
+        self._next: dict[str | None, Message] = {}  # the first message right behind one
+        self._waiting: defaultdict[str, list[Message]] = defaultdict(list)  # behind one that is not here
         self._tips: dict[str, Message] = {}
         self._named: set[str] = set()  # by other messages than the next one
-        self._first_fork: int | None = None
 
     def __len__(self) -> int:
         return len(self._here)
@@ -67,7 +69,7 @@ class FeedTree:
     @property
     def fork(self) -> int | None:
         """The number of the first messages with the same previous one; None if the feed is not forked."""
-        return self._first_fork
+        return None if self.proof is None else self.proof[0].sequence
 
     @property
     def is_overgrown(self) -> bool:
@@ -84,7 +86,7 @@ class FeedTree:
 
     def takes(self, message: Message) -> bool:
         """Return whether there is room for a message: in an overgrown tree only for an earlier fork."""
-        return not self.is_overgrown or (self._first_fork or 0) > message.sequence
+        return not self.is_overgrown or (self.fork or 0) > message.sequence
 
     def add(self, message: Message) -> bool:
         """Add a message; return False if it is here, or there is no room for it.
@@ -104,9 +106,10 @@ class FeedTree:
         return True
 
     def restore(self, message: Message) -> None:
-        """Add a message that was verified before a restart; no effect if the one before it is not here."""
-        is_behind = message.previous is None or message.previous in self._here
-        if is_behind and message.id not in self._here:
+        """Add a message that was verified before a restart; it waits until the one before it is here."""
+        if message.previous is not None and message.previous not in self._here:
+            self._waiting[message.previous].append(message)
+        elif message.id not in self._here:
             self._take(message)
 
     def check_room(self) -> None:
@@ -115,11 +118,19 @@ class FeedTree:
             raise InvalidMessage(f"feed {self._author} has more than {MOST_BRANCHES} branches")
 
     def _take(self, message: Message) -> None:
+        ahead = [message]
+        while ahead:
+            each = ahead.pop()
+            if each.id not in self._here:
+                self._put(each)
+                ahead += self._waiting.pop(each.id, ())
+
+    def _put(self, message: Message) -> None:
         self._here[message.id] = message
         self.size += len(message.encoded)
-        if self._next[message.previous]:
-            self._first_fork = min(message.sequence, self._first_fork or message.sequence)
-        self._next[message.previous] += 1
+        beside = self._next.setdefault(message.previous, message)
+        if beside is not message and message.sequence < (self.fork or message.sequence + 1):
+            self.proof = beside, message
         self._tips.pop(message.previous or "", None)
         self._tips[message.id] = message
         self._named.update(each for each in named_messages(message.text) if each != message.previous)
@@ -128,7 +139,7 @@ class FeedTree:
         """Return the messages of all branches in causal order; of an overgrown feed those before the fork."""
         shown = [*self._here.values()]
         if self.is_overgrown:
-            shown = [each for each in shown if each.sequence < (self._first_fork or 0)]
+            shown = [each for each in shown if each.sequence < (self.fork or 0)]
         return [self._here[id_] for id_ in CausalOrder(shown).order()]
 
     def write(

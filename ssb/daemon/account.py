@@ -255,10 +255,21 @@ class Account:
             self.views.add(message)
             feed, content = message.author, message.content
             kind = content.get("type") if isinstance(content, dict) else None
-            if self.merged.is_forked(feed) and (kind in TYPES or self.merged.tree(feed).names(message.id)):
-                self._unordered.add(feed)
+            if self.merged.is_forked(feed):
+                tree = self.merged.tree(feed)
+                if kind in TYPES or tree.names(message.id) or tree.is_overgrown:
+                    self._unordered.add(feed)
         if "groups" in self.__dict__:
             self.groups.add(message)
+
+    def split(self, feed: str) -> None:
+        """Merge the branches of a feed no more: what only the deleted ones have said holds no more."""
+        was_forked = self.merged.is_forked(feed)
+        self.merged.split(feed)
+        if was_forked:
+            served = self.feeds.after(feed, 0, self.feeds.last(feed))
+            self.views.restate(feed, (stored.message for stored in served))
+            self.views.discard()
 
     def restate(self) -> bool:
         """Let what merged feeds say hold in causal order; return whether new messages may change that."""
@@ -312,8 +323,9 @@ class Account:
 
     def publish_sealed(self, content: Mapping[str, Any], now_ms: float, keys: Sequence[Key]) -> Message:
         """Write a private message of box2 for the holders of some keys; raise as publish() does."""
-        tip = self.feeds.tip(self.identity.ref)
-        context = context_of(self.identity.ref, None if tip is None else tip.id)
+        self.own.check()
+        last = self.merged.resume(self.identity.ref, now_ms)
+        context = context_of(self.identity.ref, None if last is None else last.id)
         return self.publish(box(content, context, keys, self.random_bytes), now_ms)
 
     def open_private(self, message: Message) -> Mapping[str, Any] | None:

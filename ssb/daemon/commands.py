@@ -379,8 +379,7 @@ class Commands:
                 feed = plain(text)
                 parse_feed(feed)
                 if call == "split":
-                    self._account.merged.split(feed)
-                    self._account.views.discard()
+                    self._account.split(feed)
                 elif feed == self._account.identity.ref and self._account.own_key.key is not None:
                     raise ValueError("your feed has a second key, which vouches for one branch only")
                 else:

@@ -145,8 +145,9 @@ class LocalPeer(PeerWrapper):
         self._beside = account.beside()
         wanted = sorted(account.graph.replicated() | self._beside)
         limit = self.blob_storage_limit = options.blob_storage_limit
-        storage = None if limit is None else self._storage(limit)
-        self.blobs = Blobs(account.blobs, contents=account.contents, storage=storage)
+        self._read_devices: set[str] = set()  # whose messages tell which blobs are the user's
+        self._storage = None if limit is None else self._limited(limit)
+        self.blobs = Blobs(account.blobs, contents=account.contents, storage=self._storage)
         self.blobs.update_contents()
         self.loose = Loose(account.feeds)
         self.visits = Visits(account.identity.ref, self._access.meets, self._replicates)
@@ -182,8 +183,7 @@ class LocalPeer(PeerWrapper):
         self._calls_loopback = options.calls_loopback
         self._has_news_of_pubs = True
         self._call_pubs(now)
-        if storage is not None:
-            storage.make_room()
+        self._make_room()
 
     def _begin(self, now: int) -> None:
         """Tell the peer of blocks and of addresses that are known."""
@@ -209,10 +209,11 @@ class LocalPeer(PeerWrapper):
     def settle(self) -> None:
         """Continue the own feed after the last message held here: the user declares that nobody has more."""
         self._recovery.settle()
+        self._make_room()
 
     def merge_branches(self, now: int) -> None:
-        """Exchange the branches of the feeds that are merged, as far as they are replicated."""
-        self.peer.merge([feed for feed in self._account.merged.feeds if self._replicates(feed)], now)
+        """Exchange the branches of the feeds that are merged, and follow what these say."""
+        self._apply_graph(now)
 
     def connect(self, address: PeerAddress, now: int) -> None:
         """Call a peer, now and whenever there is no connection with it, unless it is blocked."""
@@ -249,6 +250,7 @@ class LocalPeer(PeerWrapper):
             own = self._account.own
             detail = f"{own.tip} messages; it can go on"
             self._events.append(PeerEvent(now, "recovered", own.feed, detail))
+            self._make_room()
 
     def on_stream(self, event: StreamEvent, now: int) -> None:
         """See StreamEndpoint."""
@@ -313,12 +315,12 @@ class LocalPeer(PeerWrapper):
         )
 
     def _replicate_beside(self, now: int) -> None:
-        """Replicate the feeds of members of groups, and of invited devices."""
+        """Replicate feeds of members of groups and of invited devices, and branches of merged feeds."""
         before, self._beside = self._beside, self._account.beside()
         self.peer.want_all(sorted(self._beside - before), now)
         for feed in sorted(before - self._beside - self._account.graph.replicated()):
             self.peer.unwant(feed, now)
-        self.merge_branches(now)
+        self.peer.merge([feed for feed in self._account.merged.feeds if self._replicates(feed)], now)
 
     def _visit(self, now: int) -> None:
         """Pass on what comes through rooms, and call those who are there."""
@@ -333,13 +335,15 @@ class LocalPeer(PeerWrapper):
             else:
                 self.peer.heed(peer, now)
 
-    def _storage(self, limit: int) -> StorageLimit:
+    def _make_room(self) -> None:
+        """Bring the blobs within the limit, if there is one."""
+        if self._storage is not None:
+            self._storage.make_room()
+
+    def _limited(self, limit: int) -> StorageLimit:
         """Return the limit on blobs; what the user has added or named, and contents of messages, stay."""
         account, own = self._account, self._account.own_blobs
-        devices = account.views.fusions.devices(account.identity.ref)
-        of_feeds = (account.feeds.newest(account.feeds.last(feed), feed) for feed in devices)
-        for stored in chain(*of_feeds, account.merged.others(devices)):
-            self._keep_named(stored.message)
+        self._keep_named()
         own.begin(account.blobs.blobs(), account.backlinks.is_named)
 
         def is_kept(blob: str) -> bool:
@@ -350,14 +354,27 @@ class LocalPeer(PeerWrapper):
             self._events.append(PeerEvent(self._time, "dropped", blob, detail))
             self.blobs.unwant(blob)  # so that a later want is told to others again
 
-        return StorageLimit(account.blobs, limit, is_kept, on_drop)
+        def may_drop() -> bool:
+            """Whether all messages of the user's are here."""
+            return not account.own.doubt and account.feeds.damaged().keys().isdisjoint(self._read_devices)
 
-    def _keep_named(self, message: Message) -> None:
-        """Keep the blobs that a message of the user's names, a private one, too."""
-        if message.author in self._account.views.fusions.devices(self._account.identity.ref):
-            opened = self._account.open_private(message) if isinstance(message.content, str) else None
-            text = message.text if opened is None else stringify(dict(opened))
-            self._account.own_blobs.name(named_blobs(text))
+        return StorageLimit(account.blobs, limit, is_kept, on_drop, may_drop)
+
+    def _keep_named(self, *messages: Message) -> None:
+        """Keep the blobs that messages of the user's name, private ones, too.
+
+        Of a feed that has become a device of the user's all messages are read.
+        """
+        account = self._account
+        devices = {*account.views.fusions.devices(account.identity.ref)}
+        new, self._read_devices = devices - self._read_devices, self._read_devices | devices
+        of_feeds = (account.feeds.newest(account.feeds.last(feed), feed) for feed in sorted(new))
+        older = (stored.message for stored in chain(*of_feeds, account.merged.others(new)))
+        for message in chain(older, messages):
+            if message.author in devices:
+                opened = account.open_private(message) if isinstance(message.content, str) else None
+                text = message.text if opened is None else stringify(dict(opened))
+                account.own_blobs.name(named_blobs(text))
 
     def _branches(self, options: PeerOptions, random: Random) -> BranchExchange:
         """Return the exchange of branches beside EBT, which carries a feed until it is forked."""
@@ -368,11 +385,8 @@ class LocalPeer(PeerWrapper):
             options.replication,
             random,
             is_carried=lambda feed: feed not in feeds.forks(),
-            is_hidden=self._hides,
+            is_hidden=lambda feed, peer: self.peer.protocol.hides(feed, peer),  # noqa: PLW0108 - made later
         )
-
-    def _hides(self, feed: str, peer: str) -> bool:
-        return self.peer.protocol.hides(feed, peer)
 
     def _replicates(self, feed: str) -> bool:
         return feed in self._account.graph.replicated() or feed in self._beside
@@ -406,7 +420,6 @@ class LocalPeer(PeerWrapper):
         self._replicate_beside(now)  # a block counts there, too
         for feed in sorted(changes.removed - self._beside):
             self.peer.unwant(feed, now)
-        self.merge_branches(now)
 
     def _apply_block(self, author: str, feed: str, now: int) -> None:
         """Hide an author's feed from one that the author blocks, or show it again."""

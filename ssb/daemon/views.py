@@ -98,18 +98,25 @@ class Views:
                 self.save()
 
     def restate(self, author: str, messages: Iterable[Message]) -> None:
-        """Let the statements of an author hold in the order of these messages, not of their numbers.
+        """Let the statements of these messages of an author hold, in their order, and none of others.
 
         For a feed whose branches are merged (`ssb.branches`): two of its messages may have one number.
         """
         self._restated += 1
-        for number, message in enumerate(messages, _RESTATED + (self._restated << 32)):
+        first = _RESTATED + (self._restated << 32)
+        for number, message in enumerate(messages, first):
             if isinstance(message.content, dict):
                 self._add_content(author, number, message.content)
+        for view in (self.graph, self.directory, self.pubs):
+            view.retract(author, first)
 
     def discard(self) -> None:
-        """Save the views no more, so that the next opening computes them anew: messages were deleted."""
+        """Delete the file, and save none, so that the next opening computes the views anew: messages were
+        deleted.
+        """
         self._is_void = True
+        with suppress(OSError):
+            self._path.unlink()
 
     def namer(self) -> Callable[[str], str | None]:
         """Return a function from feeds to their current names; None for feeds without a name.

@@ -9,6 +9,7 @@ from ssb.peer.connection import Connection
 
 BOTH: Final = "the other side has called, too"
 """Why one of two calls for the same purpose is ended."""
+_AGAIN: Final = "the other side has called before"
 _NOBODY: Final = -1  # no connection
 
 
@@ -33,12 +34,17 @@ class BranchCalls:
     def serve(self, connection: Connection, call: int, now: int) -> None:
         """Serve the other side's call, unless this side has made one, too, and its call stays.
 
-        The call of the side that has opened the connection stays.
+        The call of the side that has opened the connection stays. One that was ended is not served again: it
+        would begin with a new allowance of notes.
         """
         ours = connection.branches
-        if ours is not None and (ours < 0 or connection.called is not None):
+        if connection.has_served_branches:
+            connection.calls.end(call, _AGAIN)
+            return
+        if ours is not None and connection.called is not None:
             connection.calls.end(call, BOTH)
             return
+        connection.has_served_branches = True
         if ours is not None:
             self.close(connection, now)
             connection.calls.end(ours, BOTH)

@@ -29,6 +29,7 @@ class Connection:
         is_guest: the remote is here to use an invite, and nothing else.
         replication: the call of `ebt.replicate`; None if there is none.
         branches: the call of `branches`, of either side; None if there is none.
+        has_served_branches: the remote has made that call, and may make no other.
         has_tried_ebt: this peer has called it, or does not wait for it any more.
         sources: calls of form source that this side answers.
         asks_by_history: this peer requests feeds by `createHistoryStream`, as the other has no EBT.
@@ -60,6 +61,7 @@ class Connection:
     greeted: int = 0
     replication: int | None = None
     branches: int | None = None
+    has_served_branches: bool = False
     has_tried_ebt: bool = False
     asks_by_history: bool = False
     sources: dict[int, HistorySource | BlobSource] = field(default_factory=dict)

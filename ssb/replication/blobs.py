@@ -267,10 +267,10 @@ class Blobs:
     def announce(self, blob: str) -> None:
         """Announce a blob to the peers that want it."""
         self._end_want(blob)
-        size = self._store.size(blob)
-        if self._storage is not None and size is not None:
+        if self._storage is not None and self._store.size(blob) is not None:
             self._storage.on_want(blob)
             self._storage.make_room()
+        size = self._store.size(blob)
         for session in self._sessions.values():
             if size is not None and session.wants.pop(blob, None) is not None:
                 session.news[blob] = size

@@ -23,6 +23,7 @@ class StorageLimit:
         limit: bytes of all blobs.
         is_kept: whether a blob is kept for good.
         on_drop: called with each dropped blob, and its size in bytes.
+        may_drop: whether it is known which blobs are kept; if not, none is dropped for now.
 
     Attributes:
         limit: see above.
@@ -34,11 +35,13 @@ class StorageLimit:
         limit: int,
         is_kept: Callable[[str], bool],
         on_drop: Callable[[str, int], None],
+        may_drop: Callable[[], bool] = lambda: True,
     ) -> None:
         self.limit = limit
         self._store = store
         self._is_kept = is_kept
         self._on_drop = on_drop
+        self._may_drop = may_drop
         self._order = dict.fromkeys(store.by_last_want())
 
     def on_want(self, blob: str) -> None:
@@ -49,16 +52,17 @@ class StorageLimit:
 
     def make_room(self, size: int = 0) -> bool:
         """Drop blobs until there is room for so many bytes; return whether there is."""
-        for blob in [*self._order] if self._store.used + size > self.limit else ():
+        while self._store.used + size > self.limit:
+            if not self._order or not self._may_drop():
+                return False
+            blob = next(iter(self._order))
             del self._order[blob]
             held = self._store.size(blob)
             if held is None or self._is_kept(blob):
                 continue
             self._store.remove(blob)
             self._on_drop(blob, held)
-            if self._store.used + size <= self.limit:
-                break
-        return self._store.used + size <= self.limit
+        return True
 
 
 class OwnBlobs(Container[str]):

@@ -136,6 +136,10 @@ class Admission(FeedStore, Closing, ABC):
         """Store the next messages of a forked feed whose branches are merged; they are verified already."""
         self._commit(Changes(received, [*messages]))
 
+    def prove(self, proof: tuple[Message, Message]) -> None:
+        """Record that a feed is forked, by two verified messages that contradict each other."""
+        self._commit(Changes(0.0, forks={proof[0].author: proof}))
+
     def fork_of(self, feed: str) -> int | None:
         """The number of a forked feed's first ignored message (`ignored_from`); None if it is not forked."""
         proof = self.forks().get(feed)

@@ -211,10 +211,12 @@ def words_of(path: Path) -> list[str]:
 
 
 def add_words(path: Path, *words: str) -> None:
-    """Append to the words of a private file, one a line. Raises StoreError."""
+    """Append to the words of a private file, one a line; they survive a power cut. Raises StoreError."""
     try:
         file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         with open(file, "w", encoding="utf-8") as lines:
-            lines.writelines(f"{word}\n" for word in words)
+            lines.write("".join(f"\n{word}" for word in words))  # the last word here may have lost its end
+            lines.flush()
+            os.fsync(file)
     except OSError as error:
         raise StoreError(f"{path}: {error.strerror}") from None

@@ -566,7 +566,7 @@ BOUNDS = (
     ),
     Bound(
         "an overgrown feed without an earlier fork",
-        reads(FeedTree, "takes", "(self._first_fork or 0) > message.sequence", "False"),
+        reads(FeedTree, "takes", "(self.fork or 0) > message.sequence", "False"),
         test_an_author_with_any_number_of_branches_costs_little,
     ),
     Bound(
