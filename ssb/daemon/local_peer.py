@@ -331,7 +331,7 @@ class LocalPeer(PeerWrapper):
                 detail = f"called through the room {room}, and is not followed"
                 self._events.append(PeerEvent(now, "refused", peer, detail))
             else:
-                self.peer.heed(peer, now)
+                self.peer.heed(peer, now, room)
 
     def _storage(self, limit: int) -> StorageLimit:
         """Return the limit on blobs; what the user has added or named, and contents of messages, stay."""

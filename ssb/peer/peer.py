@@ -121,15 +121,17 @@ class Peer:
             self.connections.scheduler.add(remote, address, now, is_kept=is_kept, is_hearsay=is_hearsay)
             self.connections.update(now)
 
-    def heed(self, remote: str, now: int) -> None:
+    def heed(self, remote: str, now: int, room: str = "") -> None:
         """Call a peer that is in a room if it is to be met there, unless there is a connection with it.
+
+        `room` is the one that it has come into or left, if this is the news.
 
         If it has left, or is not to be met any more, end the calls and the tunnels to it; a peer with an
         address goes on being called there.
         """
         connections = self.connections
         if self._visits is not None and self._visits.rooms_with(remote) and self._access.meets(remote):
-            connections.scheduler.meet(remote, now, is_connected=connections.has(remote))
+            connections.scheduler.meet(remote, room, now, is_connected=connections.has(remote))
         elif remote in connections.scheduler and connections.scheduler.address(remote) is None:
             connections.remove_peer(remote, now, tunnels_only=True)
         connections.update(now)

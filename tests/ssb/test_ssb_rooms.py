@@ -486,3 +486,45 @@ def test_a_call_that_fails_is_not_repeated_if_the_peer_has_called_meanwhile(tmp_
         assert [each["peer"] for each in status["connections"]] == [world.id("ben")]
         assert status["unreached"] == []
         assert sum(world.do("cyn", "status")["refused"].values()) == 1
+
+
+@pytest.mark.parametrize("is_away", [False, True])
+def test_a_room_whose_attendants_come_and_go_keeps_no_friends_from_a_good_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_away: bool
+) -> None:
+    """Each has an address of the other that leads to a third peer. The bad room refuses each call. Then it
+    says that the friend has left, and is back at once, or after the next call of the address.
+    """
+    links = [*BOTH, *((room, "cyn") for room in ROOMS)]
+    with LocalPeers(tmp_path, links, rooms=dict.fromkeys(ROOMS, True)) as world:
+        first = min(ROOMS, key=world.id)  # in the order of the ways
+        bad, connect, away = world.peers[first].room, Room._connect, set[str]()
+        assert bad is not None
+
+        def refused(room: Room, line: Line, call: Called) -> None:
+            if room is not bad:
+                connect(room, line, call)
+                return
+            line.calls.end(call.call, "no")
+            target = str(call.arguments[0]["target"])  # type: ignore[index, call-overload]
+            bad._tell({"type": "left", "id": target})
+            if is_away:
+                away.add(target)
+            else:
+                bad._tell({"type": "joined", "id": target})
+
+        monkeypatch.setattr(Room, "_connect", refused)
+        befriend(world, "ann", "ben")
+        for name, other in [("ann", "ben"), ("ben", "ann")]:
+            world.do(name, "connect", arguments=[str(world.address("cyn", of=other))])
+            for room in ROOMS:
+                world.connect(name, room)
+        for _ in range(200):
+            world.run(0.5)
+            for name, other in [("ann", "ben"), ("ben", "ann")]:
+                known = world.peers[name].peer.connections.scheduler._known[world.id(other)]
+                if world.id(other) in away and (known.state, known.useless) == ("idle", ""):
+                    away.remove(world.id(other))
+                    bad._tell({"type": "joined", "id": world.id(other)})
+                    world.network.settle(first)
+        assert tunnelled(world, "ann") == {world.id("ben")}
