@@ -526,5 +526,6 @@ def test_a_room_whose_attendants_come_and_go_keeps_no_friends_from_a_good_one(
                 if world.id(other) in away and (known.state, known.useless) == ("idle", ""):
                     away.remove(world.id(other))
                     bad._tell({"type": "joined", "id": world.id(other)})
+                    world.peers[first].peer.connections.update(world.network.now)
                     world.network.settle(first)
         assert tunnelled(world, "ann") == {world.id("ben")}
