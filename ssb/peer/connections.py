@@ -259,7 +259,7 @@ class Connections(Mapping[int, Connection]):
 
     def _is_let_in(self, connection: Connection, now: int) -> bool:
         """Make room for a peer that has connected, or turn it away."""
-        reason = self._limits.refuses(connection.remote, now)
+        reason = self._limits.refuses(connection, now)
         if not reason:
             has_room, leaving = self._limits.has_room(connection.remote, self._connections.values())
             if leaving is not None:
@@ -333,7 +333,7 @@ class Connections(Mapping[int, Connection]):
         self.refused[_VARIABLE.sub("…", reason)] += 1
         self._events.append(PeerEvent(now, "refused", connection.remote, reason))
         if connection.called is None and connection.remote:
-            self._limits.blame(connection.remote, now)
+            self._limits.blame(connection, now)
         self.streams.close(connection.number, abort=True)
         self.drop(connection, now, reason)
 
