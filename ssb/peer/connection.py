@@ -24,6 +24,7 @@ class Connection:
         channel: its channel.
         calls: above the channel.
         heard: time of the last input, ns.
+        asked: when it was last asked for a sign of life, ns; 0 before.
         is_answered: whether there was any.
         is_full: TCP accepts no more bytes for now.
         is_guest: the remote is here to use an invite, and nothing else.
@@ -54,6 +55,7 @@ class Connection:
     channel: Channel
     calls: Calls
     heard: int
+    asked: int = 0
     is_answered: bool = False
     is_full: bool = False
     is_guest: bool = False

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from random import Random
 from types import MappingProxyType
+from typing import Final
 
 from base.endpoint import (
     Address,
@@ -37,6 +38,8 @@ from ssb.store.feeds import FeedStore
 from ssb.transport.address import InvalidAddress, PeerAddress, parse_address
 from ssb.transport.muxrpc import ProtocolError
 from ssb.transport.secure_stream import ChannelError
+
+_CUT_SHORT: Final = "the room has ended the tunnel, and the peer has not said goodbye"
 
 
 class Peer:
@@ -298,7 +301,10 @@ class Peer:
                 connections.close(connection, now)
             elif isinstance(event, Closed):
                 is_told = connection.remote or connection.room
-                connections.drop(connection, now, event.reason if is_told else "")
+                fault = event.reason if is_told else ""
+                if connection.room and connection.remote:
+                    fault = fault or _CUT_SHORT
+                connections.drop(connection, now, fault)
         connections.update(now)
 
     def _receive(self, connection: Connection, data: bytes, now: int) -> None:

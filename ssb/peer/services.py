@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from base.timers import earliest
 from ssb.branches.exchange import BRANCHES
@@ -21,7 +21,9 @@ from ssb.store.blobs import RefusedBlob
 from ssb.store.feeds import FeedStore, StoreError
 from ssb.transport.calls import Answered, Called, CallEvent, Finished, not_allowed
 
-_ALWAYS = {("gossip", "ping"), ("whoami",)}
+WHOAMI: Final = ("whoami",)
+"""A call that each peer answers, if only by an error."""
+_ALWAYS = {("gossip", "ping"), WHOAMI}
 _MOST_STREAMS = 2  # of single messages: one that each side has opened
 _MOST_HELD = 1 << 20  # bytes from a remote that has not said whether it is a room
 _ROOM = 1 << 16  # bytes sent at once: enough to keep TCP busy, and a short queue

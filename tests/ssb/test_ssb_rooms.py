@@ -529,3 +529,79 @@ def test_a_room_whose_attendants_come_and_go_keeps_no_friends_from_a_good_one(
                     world.peers[first].peer.connections.update(world.network.now)
                     world.network.settle(first)
         assert tunnelled(world, "ann") == {world.id("ben")}
+
+
+@pytest.mark.parametrize(("fault", "begins"), [("refuses", 1_500), ("alters", 20), ("alters", 80)])
+def test_friends_who_have_failed_for_long_in_a_bad_room_meet_at_once_in_a_good_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str, begins: int
+) -> None:
+    """The bad room alone is to blame, so neither friend keeps the other out; and no long pause goes on."""
+    with LocalPeers(tmp_path, BOTH, rooms=dict.fromkeys(ROOMS, True)) as world:
+        first, second = sorted(ROOMS, key=world.id)
+        bad, receive, connect = world.peers[first].room, Room.receive, Room._connect
+        passed = Counter[tuple[int, int]]()
+
+        def spoilt(room: Room, number: int, answer: Answered) -> None:
+            end = number, answer.call
+            passed[end] += room is bad and end in room._ends
+            is_altered = passed[end] > 3 and fault == "alters"
+            receive(room, number, answer._replace(body=bytes(len(answer.body))) if is_altered else answer)
+
+        def refused(room: Room, line: Line, call: Called) -> None:
+            if room is bad and fault == "refuses":
+                line.calls.end(call.call, "no")
+            else:
+                connect(room, line, call)
+
+        monkeypatch.setattr(Room, "receive", spoilt)
+        monkeypatch.setattr(Room, "_connect", refused)
+        befriend(world, "ann", "ben")
+        for room, seconds in ((first, begins), (second, 5)):
+            for name in ("ann", "ben"):
+                world.connect(name, room)
+            world.run(seconds)
+        assert ways(world, "ann", "ben") == [world.id(second)]
+
+
+@pytest.mark.parametrize("fault", ["swallows", "ends"])
+def test_friends_leave_a_room_that_passes_on_little_for_a_good_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    """Some messages come through each tunnel; then nothing more, or the room ends it as if the friend had."""
+    with LocalPeers(tmp_path, BOTH, rooms=dict.fromkeys(ROOMS, True)) as world:
+        first, second = sorted(ROOMS, key=world.id)
+        bad, receive = world.peers[first].room, Room.receive
+        passed = Counter[tuple[int, int]]()
+
+        def spoilt(room: Room, number: int, answer: Answered) -> None:
+            end = number, answer.call
+            passed[end] += room is bad and end in room._ends
+            if passed[end] <= 20:
+                receive(room, number, answer)
+            elif fault == "ends" and end in room._ends:
+                room._lines[number].calls.end(answer.call)
+                room._end(end, "")
+
+        monkeypatch.setattr(Room, "receive", spoilt)
+        befriend(world, "ann", "ben")
+        for room in (first, second):
+            for name in ("ann", "ben"):
+                world.connect(name, room)
+            world.run(3)
+        assert ways(world, "ann", "ben") == [world.id(first)]
+        longest, apart = 0, 0
+        for number in range(80):
+            for name in ("ann", "ben"):
+                world.say(name, text=f"{number}")
+            world.run(5)
+            apart = apart + 5 if world.tip("ben", "ann") < world.tip("ann", "ann") else 0
+            longest = max(longest, apart)
+        assert ways(world, "ann", "ben") == [world.id(second)]
+        assert longest <= 130
+        assert world.tip("ben", "ann") == world.tip("ann", "ann") == 301
+
+
+def ways(world: LocalPeers, name: str, other: str) -> list[str]:
+    """The rooms of the connections of two peers; "" for one without a room."""
+    rows = world.do(name, "status")["connections"]
+    return [row["room"] for row in rows if row["peer"] == world.id(other)]
