@@ -48,7 +48,7 @@ class InboundLimits:
         self._faults: dict[tuple[str, str], _Fault] = {}  # by room and peer
 
     def blame(self, connection: Connection, now: int) -> None:
-        """Refuse a peer on a way for a pause. The pause doubles with each fault until a time without faults."""
+        """Refuse a peer on a way for a pause, which doubles with each fault until a time without faults."""
         way = connection.room, connection.remote
         before = self._faults.pop(way, _NO_FAULT)
         again = now < before.until + _FORGIVEN
