@@ -80,7 +80,7 @@ class _AccountAccess:
         return peer in self._invites.uses
 
     def admit_guest(self, peer: str, uses: int) -> None:
-        self._invites.uses[peer] = uses
+        self._invites.add(peer, uses)
         self._account.set_invites(self._invites.uses)
 
     def take_followed(self) -> list[Message]:
