@@ -56,6 +56,8 @@ FROM = {
     "each device has a name of its own": 164,
     "invited feeds are not replicated": 193,
     # Rooms.
+    "a quiet tunnel is left without a question": 181,
+    "a silent tunnel is asked for ever": 785,
     "the room says who calls": 196,
     "the first way only": 50230,
     "a handshake outlives a farewell": 307,
