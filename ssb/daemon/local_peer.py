@@ -100,7 +100,7 @@ class _AccountAccess:
         return answer
 
     def _follow(self, peer: str, content: dict[str, Any]) -> Message:
-        """Publish that the guest with an invite is followed; raise InvalidInvite if nothing can be written."""
+        """Publish that the guest of an invite is followed; raise InvalidInvite if nothing can be written."""
         account = self._account
         if account.graph.origin in account.feeds.ends():
             raise InvalidInvite("the feed of this peer's user has ended")

@@ -227,7 +227,7 @@ def test_a_guest_publishes_that_it_follows_the_pub_and_where_the_pub_is() -> Non
 
 @pytest.mark.parametrize("fails_at", ["set_invites 1", "publish 1", "set_invites 2"])
 def test_a_use_counts_once_wherever_the_pub_fails(monkeypatch: pytest.MonkeyPatch, fails_at: str) -> None:
-    """It fails before, between or after its writes, and starts anew: the invite admits no more, and no fewer."""
+    """It fails before, between or after its writes, and starts anew: the invite admits as many as it says."""
     with TemporaryDirectory(dir=memory_directory()) as place:
         account = Account(Path(place), identity=PUB)
         account.own.settle()

@@ -436,7 +436,7 @@ BOTH = [(room, name) for room in ROOMS for name in ("ann", "ben")]
 def test_a_bad_room_keeps_no_friends_apart_who_are_in_a_good_one_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str, bad: str, passes: int
 ) -> None:
-    """It may do so before or after the handshake inside; silent tunnels are left after ten minutes."""
+    """It may do so before or after the handshake inside; silent tunnels are left after two minutes."""
     with LocalPeers(tmp_path, BOTH, rooms=dict.fromkeys(ROOMS, True)) as world:
         receive, passed = Room.receive, Counter[tuple[int, int]]()
 
@@ -460,7 +460,7 @@ def test_a_bad_room_keeps_no_friends_apart_who_are_in_a_good_one_too(
         for number in range(20):
             world.say("ann", text=f"{number}")
             world.run(0.5)
-        world.run(700 if (fault, passes) == ("swallows", 3) else 10)
+        world.run(140 if (fault, passes) == ("swallows", 3) else 10)
         assert world.tip("ben", "ann") == world.tip("ann", "ann") == 21
 
 
