@@ -21,7 +21,7 @@ from ssb.peer.inbound import InboundLimits
 from ssb.peer.options import PeerOptions
 from ssb.peer.program import PeerEvent
 from ssb.peer.scheduler import Scheduler
-from ssb.peer.services import WHOAMI, ServiceError, Services
+from ssb.peer.services import ServiceError, Services
 from ssb.peer.streams import Streams
 from ssb.replication.replication import Replication
 from ssb.store.feeds import StoreError
@@ -124,8 +124,13 @@ class Connections(Mapping[int, Connection]):
                 if not connection.remote:
                     if now >= connection.since + self._options.handshake:
                         self.refuse(connection, "the handshake takes too long", now)
-                elif now >= self._quiet_ends(connection):
-                    self._on_quiet(connection, now)
+                elif now >= connection.quiet_ends(self._options):
+                    if not connection.room:
+                        self.close(connection, now)
+                    elif connection.asked > connection.heard:
+                        self.refuse(connection, "nothing comes through the room any more", now)
+                    else:
+                        connection.ask(now)
                 elif connection.is_apart is None and now >= connection.greeted + self._options.without_ebt:
                     self.reconsider([connection], now)
                 elif connection.waits_for_ebt and now >= connection.greeted + self._options.without_ebt:
@@ -202,7 +207,7 @@ class Connections(Mapping[int, Connection]):
         """Return the next deadline of a connection, ns."""
         if not connection.remote:
             return connection.since + self._options.handshake
-        deadline = self._quiet_ends(connection)
+        deadline = connection.quiet_ends(self._options)
         patience = connection.patience_ends
         if patience is not None:
             deadline = min(deadline, patience)
@@ -212,22 +217,6 @@ class Connections(Mapping[int, Connection]):
         if connection.waits_for_ebt or connection.is_apart is None:
             deadline = min(deadline, connection.greeted + self._options.without_ebt)
         return deadline
-
-    def _quiet_ends(self, connection: Connection) -> int:
-        """Return how long a connection may say nothing yet, ns."""
-        if not connection.room:
-            return connection.heard + self._options.idle
-        return max(connection.heard, connection.asked) + self._options.quiet
-
-    def _on_quiet(self, connection: Connection, now: int) -> None:
-        """Close a quiet connection; but ask in a tunnel first, as its room may swallow what the peer says."""
-        if not connection.room:
-            self.close(connection, now)
-        elif connection.asked > connection.heard:
-            self.refuse(connection, "nothing comes through the room any more", now)
-        else:
-            connection.asked = now
-            connection.calls.call(WHOAMI, [], "async")
 
     # Beginning
 
