@@ -354,13 +354,27 @@ class Account:
     def invites(self) -> dict[str, int]:
         """Return the keys of issued invites, and the remaining uses of each; 0 if it is used up."""
         invites = self._read_json("invites.json")
-        if not isinstance(invites, dict):
-            return {}
-        return {peer: uses for peer, uses in invites.items() if type(uses) is int}
+        found = dict[str, int]()
+        for key, uses in invites.items() if isinstance(invites, dict) else ():
+            match uses:
+                case bool():
+                    continue
+                case int():
+                    found[key] = uses
+                case [int() as left, str() as feed]:  # this peer has failed at this use
+                    found[key] = left + (not self.graph.is_following(self.identity.ref, feed))
+        return found
 
-    def set_invites(self, invites: Mapping[str, int]) -> None:
-        """Replace the issued invites."""
-        self._write_json("invites.json", dict(invites))
+    def set_invites(self, invites: Mapping[str, int], using: tuple[str, str] | None = None) -> None:
+        """Replace the issued invites; `using`: the key of one, and the feed that is followed by it next.
+
+        This use counts if the feed is followed when the file is read, even if this peer fails meanwhile.
+        """
+        uses: dict[str, Value] = {**invites}
+        if using is not None:
+            key, feed = using
+            uses[key] = [invites[key] - 1, feed]
+        self._write_json("invites.json", uses)
 
     def aliases(self) -> dict[str, Alias]:
         """Return the aliases of this peer as a room; those that their owners have not signed are skipped."""

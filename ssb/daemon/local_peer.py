@@ -80,7 +80,7 @@ class _AccountAccess:
         return peer in self._invites.uses
 
     def admit_guest(self, peer: str, uses: int) -> None:
-        self._invites.uses[peer] = uses
+        self._invites.add(peer, uses)
         self._account.set_invites(self._invites.uses)
 
     def take_followed(self) -> list[Message]:
@@ -90,13 +90,17 @@ class _AccountAccess:
 
     def use_invite(self, peer: str, arguments: Sequence[Value]) -> Value:
         account, before = self._account, self._invites.uses.get(peer)
-        answer = self._invites.use(peer, arguments, account.graph, account.feeds, self._follow, self.now_ms)
+
+        def follow(content: dict[str, Any]) -> Message:
+            return self._follow(peer, content)
+
+        answer = self._invites.use(peer, arguments, account.graph, account.feeds, follow, self.now_ms)
         if self._invites.uses[peer] != before:
             account.set_invites(self._invites.uses)
         return answer
 
-    def _follow(self, content: dict[str, Any]) -> Message:
-        """Publish that a guest is followed; raise InvalidInvite if nothing can be written now."""
+    def _follow(self, peer: str, content: dict[str, Any]) -> Message:
+        """Publish that the guest of an invite is followed; raise InvalidInvite if nothing can be written."""
         account = self._account
         if account.graph.origin in account.feeds.ends():
             raise InvalidInvite("the feed of this peer's user has ended")
@@ -104,6 +108,7 @@ class _AccountAccess:
             raise InvalidInvite("this peer is finding out how far its own feed is; try again later")
         if account.own_key.why():
             raise InvalidInvite("this peer cannot write now; its user has to see to that")
+        account.set_invites(self._invites.uses, (peer, content["contact"]))
         message = account.publish(content, self.now_ms)
         self._followed.append(message)
         return message
@@ -333,7 +338,7 @@ class LocalPeer(PeerWrapper):
                 detail = f"called through the room {room}, and is not followed"
                 self._events.append(PeerEvent(now, "refused", peer, detail))
             else:
-                self.peer.heed(peer, now)
+                self.peer.heed(peer, now, room)
 
     def _make_room(self) -> None:
         """Bring the blobs within the limit, if there is one."""

@@ -1,13 +1,17 @@
 """One connection of a peer: a channel, the calls on it, and their purposes."""
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from base.timers import earliest
+from ssb.peer.options import PeerOptions
 from ssb.replication.blobs import BlobFetch, BlobSource
 from ssb.replication.history import HistoryFetch, HistorySource
 from ssb.transport.calls import Answered, CallEvent, Calls, Finished
 from ssb.transport.secure_stream import Channel
 
+WHOAMI: Final = ("whoami",)
+"""A call that each peer answers, if only by an error."""
 _EVENT = 200  # about the bytes of an event without its content
 
 
@@ -24,6 +28,7 @@ class Connection:
         channel: its channel.
         calls: above the channel.
         heard: time of the last input, ns.
+        asked: when it was last asked for a sign of life, ns; 0 before.
         is_answered: whether there was any.
         is_full: TCP accepts no more bytes for now.
         is_guest: the remote is here to use an invite, and nothing else.
@@ -55,6 +60,7 @@ class Connection:
     channel: Channel
     calls: Calls
     heard: int
+    asked: int = 0
     is_answered: bool = False
     is_full: bool = False
     is_guest: bool = False
@@ -92,6 +98,17 @@ class Connection:
         """Return the ends of the fetches of blobs that are given up."""
         calls = [call for call, fetch in self.blob_fetches.items() if now >= fetch.deadline]
         return [Finished(call, "no more of the blob has come") for call in calls]
+
+    def quiet_ends(self, options: PeerOptions) -> int:
+        """Return until when it may say nothing, ns: see PeerOptions.idle and quiet."""
+        if not self.room:
+            return self.heard + options.idle
+        return max(self.heard, self.asked) + options.quiet
+
+    def ask(self, now: int) -> None:
+        """Ask for a sign of life: a room may swallow all that the other peer says in a tunnel."""
+        self.asked = now
+        self.calls.call(WHOAMI, [], "async")
 
     @property
     def is_served(self) -> bool:

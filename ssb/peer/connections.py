@@ -124,8 +124,13 @@ class Connections(Mapping[int, Connection]):
                 if not connection.remote:
                     if now >= connection.since + self._options.handshake:
                         self.refuse(connection, "the handshake takes too long", now)
-                elif now >= connection.heard + self._options.idle:
-                    self.close(connection, now)
+                elif now >= connection.quiet_ends(self._options):
+                    if not connection.room:
+                        self.close(connection, now)
+                    elif connection.asked > connection.heard:
+                        self.refuse(connection, "nothing comes through the room any more", now)
+                    else:
+                        connection.ask(now)
                 elif connection.is_apart is None and now >= connection.greeted + self._options.without_ebt:
                     self.reconsider([connection], now)
                 elif connection.waits_for_ebt and now >= connection.greeted + self._options.without_ebt:
@@ -202,7 +207,7 @@ class Connections(Mapping[int, Connection]):
         """Return the next deadline of a connection, ns."""
         if not connection.remote:
             return connection.since + self._options.handshake
-        deadline = connection.heard + self._options.idle
+        deadline = connection.quiet_ends(self._options)
         patience = connection.patience_ends
         if patience is not None:
             deadline = min(deadline, patience)
@@ -259,7 +264,7 @@ class Connections(Mapping[int, Connection]):
 
     def _is_let_in(self, connection: Connection, now: int) -> bool:
         """Make room for a peer that has connected, or turn it away."""
-        reason = self._limits.refuses(connection.remote, now)
+        reason = self._limits.refuses(connection, now)
         if not reason:
             has_room, leaving = self._limits.has_room(connection.remote, self._connections.values())
             if leaving is not None:
@@ -333,7 +338,7 @@ class Connections(Mapping[int, Connection]):
         self.refused[_VARIABLE.sub("…", reason)] += 1
         self._events.append(PeerEvent(now, "refused", connection.remote, reason))
         if connection.called is None and connection.remote:
-            self._limits.blame(connection.remote, now)
+            self._limits.blame(connection, now)
         self.streams.close(connection.number, abort=True)
         self.drop(connection, now, reason)
 

@@ -4,7 +4,8 @@ A peer is anonymous until its handshake is complete. So handshakes have a limit 
 with the most handshakes loses its oldest one first. After the handshake, a peer is known to the access policy
 or a stranger. Strangers have at most half of the connections, and one of them is closed to make room for a
 known peer. A peer whose connection was closed for a fault has to wait before it connects again. Hosts never
-have to: many peers may share an address.
+have to: many peers may share an address. A peer waits on the way of the fault alone, a room or none: what
+comes through a room may be the room's fault.
 """
 
 from collections import Counter
@@ -44,14 +45,15 @@ class InboundLimits:
         self._access = access
         self._most = most
         self._handshakes = handshakes
-        self._faults: dict[str, _Fault] = {}
+        self._faults: dict[tuple[str, str], _Fault] = {}  # by room and peer
 
-    def blame(self, remote: str, now: int) -> None:
-        """Refuse a peer for a pause. The pause doubles with each fault until a time without faults."""
-        before = self._faults.pop(remote, _NO_FAULT)
+    def blame(self, connection: Connection, now: int) -> None:
+        """Refuse a peer on a way for a pause, which doubles with each fault until a time without faults."""
+        way = connection.room, connection.remote
+        before = self._faults.pop(way, _NO_FAULT)
         again = now < before.until + _FORGIVEN
         pause = min(before.pause * 2, _LONGEST_PAUSE) if again and before.pause else _FIRST_PAUSE
-        self._faults[remote] = _Fault(now + pause, pause)
+        self._faults[way] = _Fault(now + pause, pause)
         if len(self._faults) > _OFFENDERS:
             del self._faults[next(iter(self._faults))]
 
@@ -64,9 +66,9 @@ class InboundLimits:
         hosts[host] += 1
         return max(waiting, key=lambda each: hosts[each.host])  # the first of these
 
-    def refuses(self, remote: str, now: int) -> str:
-        """Return why a peer may not connect yet; "" if it may."""
-        waits = now < self._faults.get(remote, _NO_FAULT).until
+    def refuses(self, connection: Connection, now: int) -> str:
+        """Return why a peer may not connect yet on this way; "" if it may."""
+        waits = now < self._faults.get((connection.room, connection.remote), _NO_FAULT).until
         return "called again too soon after a fault" if waits else ""
 
     def has_room(self, remote: str, connections: Collection[Connection]) -> tuple[bool, Connection | None]:

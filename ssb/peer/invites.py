@@ -4,8 +4,9 @@ npm's ssb-invite: a guest connects with the key pair of the invite, and asks by 
 follow its feed. Afterwards it follows the peer, publishes the peer's address, and connects as itself.
 
 The call is idempotent. A guest whose answer is lost may ask again, even if the invite is used up by then: the
-peer answers with the message that follows the feed already. ssb-invite answers such a guest "already
-following" while the invite has uses left, and later refuses the connection.
+peer answers with the message that follows the feed already, or "already following" if none of its messages
+does so by itself. ssb-invite answers such a guest "already following" while the invite has uses left, and
+later refuses the connection.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -24,21 +25,32 @@ from ssb.transport.handshake import MAIN_NETWORK, ClientHandshake
 from ssb.transport.secure_stream import SecureStream
 
 _ALREADY: Final = "already following"
-"""The error of ssb-invite for a guest whose first answer was lost, for example."""
+"""The error for a guest whose first answer was lost, for example: that of ssb-invite."""
+_USED_UP: Final = 1_000
 
 
 class Invites:
     """The invites that a peer has given.
 
     Args:
-        uses: key of each invite (a reference) -> how often it still works; 0 if it is used up.
+        uses: key of each invite (a reference) -> how often it still works; 0 if it is used up. The oldest
+            come first.
+        used_up: most invites that are used up; the oldest of more are forgotten.
 
     Attributes:
         uses: see above; kept up to date.
     """
 
-    def __init__(self, uses: Mapping[str, int]) -> None:
+    def __init__(self, uses: Mapping[str, int], used_up: int = _USED_UP) -> None:
         self.uses = dict(uses)
+        self._most_used_up = used_up
+
+    def add(self, key: str, uses: int) -> None:
+        """Add an invite."""
+        self.uses[key] = uses
+        used_up = [each for each, left in self.uses.items() if not left]
+        for each in used_up[: -self._most_used_up]:
+            del self.uses[each]
 
     def use(
         self,
@@ -77,6 +89,8 @@ class Invites:
             raise InvalidInvite("this peer's user blocks the feed")
         message = _following(feed, graph, feeds)
         if message is None:
+            if graph.is_following(graph.origin, feed):
+                raise InvalidInvite(_ALREADY)
             if self.uses[guest] < 1:
                 raise InvalidInvite("the invite is used up")
             message = publish({"type": CONTACT, "contact": feed, "following": True, "pub": True})
@@ -85,7 +99,10 @@ class Invites:
 
 
 def _following(feed: str, graph: Graph, feeds: FeedStore) -> Message | None:
-    """Return the message of the graph's origin that follows a feed; None if there is none."""
+    """Return the message of the graph's origin that follows a feed.
+
+    None if there is none, as of a follow of another device, in a merged feed, or if it is damaged.
+    """
     if not graph.is_following(graph.origin, feed):
         return None
     number = graph.number(graph.origin, feed)

@@ -21,6 +21,8 @@ class PeerOptions(NamedTuple):
         encrypts: whether streams are encrypted, as those of all deployed peers are.
         handshake: timeout of a handshake, ns.
         idle: a connection is closed after receiving nothing for this time, ns.
+        quiet: after receiving nothing for this time, a tunnel through a room is asked for a sign of life, and
+            left after as long again, ns.
         without_ebt: the wait for the other peer's `ebt.replicate` before requesting feeds by
             `createHistoryStream`, and for its answer whether it is a room, ns.
         connections: maximum number of authenticated connections; see InboundLimits.
@@ -36,6 +38,7 @@ class PeerOptions(NamedTuple):
     encrypts: bool = True
     handshake: int = 5 * SECOND
     idle: int = 600 * SECOND
+    quiet: int = 60 * SECOND
     without_ebt: int = 3 * SECOND
     connections: int = 200
     handshakes: int = 200

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from random import Random
 from types import MappingProxyType
+from typing import Final
 
 from base.endpoint import (
     Address,
@@ -37,6 +38,8 @@ from ssb.store.feeds import FeedStore
 from ssb.transport.address import InvalidAddress, PeerAddress, parse_address
 from ssb.transport.muxrpc import ProtocolError
 from ssb.transport.secure_stream import ChannelError
+
+_CUT_SHORT: Final = "the room has ended the tunnel, and the peer has not said goodbye"
 
 
 class Peer:
@@ -121,15 +124,17 @@ class Peer:
             self.connections.scheduler.add(remote, address, now, is_kept=is_kept, is_hearsay=is_hearsay)
             self.connections.update(now)
 
-    def heed(self, remote: str, now: int) -> None:
+    def heed(self, remote: str, now: int, room: str = "") -> None:
         """Call a peer that is in a room if it is to be met there, unless there is a connection with it.
+
+        `room` is the one that it has come into or left, if this is the news.
 
         If it has left, or is not to be met any more, end the calls and the tunnels to it; a peer with an
         address goes on being called there.
         """
         connections = self.connections
         if self._visits is not None and self._visits.rooms_with(remote) and self._access.meets(remote):
-            connections.scheduler.meet(remote, now, is_connected=connections.has(remote))
+            connections.scheduler.meet(remote, room, now, is_connected=connections.has(remote))
         elif remote in connections.scheduler and connections.scheduler.address(remote) is None:
             connections.remove_peer(remote, now, tunnels_only=True)
         connections.update(now)
@@ -296,7 +301,10 @@ class Peer:
                 connections.close(connection, now)
             elif isinstance(event, Closed):
                 is_told = connection.remote or connection.room
-                connections.drop(connection, now, event.reason if is_told else "")
+                fault = event.reason if is_told else ""
+                if connection.room and connection.remote:
+                    fault = fault or _CUT_SHORT
+                connections.drop(connection, now, fault)
         connections.update(now)
 
     def _receive(self, connection: Connection, data: bytes, now: int) -> None:

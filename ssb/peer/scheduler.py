@@ -110,16 +110,22 @@ class Scheduler:
         known = self._known.get(peer)
         return known.address if known is not None else None
 
-    def meet(self, peer: str, now: int, *, is_connected: bool = False) -> None:
-        """Add a peer that has come into a room; the next try is through the room.
+    def meet(self, peer: str, room: str, now: int, *, is_connected: bool = False) -> None:
+        """Add a peer that has come into a room, or that the user has followed since (room is "").
 
-        One that is connected already is called when that connection has ended.
+        If its address did not lead to it, it is called through a room at once; after another useless way,
+        soon. A room that was useless itself changes nothing: it could say so again and again. One that is
+        connected already is called when that connection has ended.
         """
         known = self._known.get(peer)
-        if known is None or known.address is None:
+        if known is None:
             self.add(peer, None, now)
-        elif known.state == "idle" and not is_connected:
-            known.due, known.failures, known.useless = now, 1, ""
+        elif known.state == "idle" and not is_connected and known.useless != room:
+            if known.useless:
+                pause = int(self._options.first_pause * self._random.uniform(0.5, 1.0))
+                known.due = min(known.due, now + pause)
+            elif known.address is not None:
+                known.due, known.failures, known.useless = now, 1, ""
             self._set_timers(peer)
         known = self._known.get(peer)
         if is_connected and known is not None and known.state == "idle":

@@ -10,7 +10,7 @@ from ssb.canonical import Value
 from ssb.message import ForkedFeed, InvalidMessage
 from ssb.peer.access import OPEN_ACCESS, USE_INVITE, AccessPolicy, InvalidInvite
 from ssb.peer.branch_calls import BOTH, BranchCalls
-from ssb.peer.connection import Connection
+from ssb.peer.connection import WHOAMI, Connection
 from ssb.replication import blobs, history, loose
 from ssb.replication.blobs import BlobFetch, Blobs, BlobSource
 from ssb.replication.history import HistoryFetch, HistorySource
@@ -21,7 +21,7 @@ from ssb.store.blobs import RefusedBlob
 from ssb.store.feeds import FeedStore, StoreError
 from ssb.transport.calls import Answered, Called, CallEvent, Finished, not_allowed
 
-_ALWAYS = {("gossip", "ping"), ("whoami",)}
+_ALWAYS = {("gossip", "ping"), WHOAMI}
 _MOST_STREAMS = 2  # of single messages: one that each side has opened
 _MOST_HELD = 1 << 20  # bytes from a remote that has not said whether it is a room
 _ROOM = 1 << 16  # bytes sent at once: enough to keep TCP busy, and a short queue

@@ -26,15 +26,16 @@ class Streams:
     def open(self, remote: str, address: Address | None, useless: str | None) -> tuple[int, str] | None:
         """Open a stream to a peer; return its number and its way, None if there is none.
 
-        A way is a room that the peer is in, or "" for its address. The ways take turns: the one after the way
-        that was useless last is taken, so a room that swallows all keeps nobody from the others. Both peers
+        A way is a room that the peer is in, or "" for its address. The ways take turns in the order of their
+        names: the one after the way that was useless last is taken, even if that one has gone meanwhile. So
+        no room that swallows all, or whose attendants come and go, keeps the peers from others. Both peers
         leave it at the same time, and meet on the next way that they share.
         """
         rooms = {} if self._visits is None else self._visits.rooms_with(remote)
         ways = [*([""] if address is not None else []), *sorted(rooms)]
         if not ways:
             return None
-        way = ways[(ways.index(useless) + 1) % len(ways)] if useless in ways else ways[0]
+        way = next((each for each in ways if useless is not None and each > useless), ways[0])
         if self._visits is not None and way:
             return self._visits.connect(remote, rooms[way]), way
         assert address is not None

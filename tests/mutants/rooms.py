@@ -29,7 +29,18 @@ def _tunnels_beside(original: Any, self: Connections, connection: Connection) ->
     return bool(original(self, connection)) and not connection.room
 
 
+def _asks_for_ever(original: Any, self: Connection, now: int) -> None:
+    original(self, now)
+    self.heard = now
+
+
+def _asks_never(_: Any, self: Connection, now: int) -> None:
+    self.asked = self.heard + 1
+
+
 ROOM_MUTANTS: Mutants = {
+    "a silent tunnel is asked for ever": (instead(Connection, "ask", _asks_for_ever),),
+    "a quiet tunnel is left without a question": (instead(Connection, "ask", _asks_never),),
     "the room says who calls": (
         instead(Connections, "_channel", lambda original, self, called, admits: original(self, called, bool)),
     ),

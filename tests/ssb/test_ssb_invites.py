@@ -223,3 +223,57 @@ def test_a_guest_publishes_that_it_follows_the_pub_and_where_the_pub_is() -> Non
     follow, address = entry(INVITE.address)
     assert follow == {"type": CONTACT, "contact": PUB.ref, "following": True}
     assert address_of(address) == INVITE.address
+
+
+@pytest.mark.parametrize("fails_at", ["set_invites 1", "publish 1", "set_invites 2"])
+def test_a_use_counts_once_wherever_the_pub_fails(monkeypatch: pytest.MonkeyPatch, fails_at: str) -> None:
+    """It fails before, between or after its writes, and starts anew: the invite admits as many as it says."""
+    with TemporaryDirectory(dir=memory_directory()) as place:
+        account = Account(Path(place), identity=PUB)
+        account.own.settle()
+        pub = Entrance(account)
+        invite = pub.local.invite(INVITE.address, 2, INVITE.seed)
+        name, number = fails_at.split()
+        before, calls = getattr(account, name), count(1)
+
+        def failing(*given: Any) -> Any:
+            if next(calls) == int(number):
+                raise StoreError("the disk is full")
+            return before(*given)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(account, name, failing)
+            with pytest.raises(InvalidInvite, match="the disk is full"):
+                pub.talk(Guest(invite, ANN.ref, b"g" * 32), 1000)
+        pub = Entrance(account)
+        assert pub.left == 2 - account.own.tip
+        for guest in (ANN, BEN):
+            assert pub.talk(Guest(invite, guest.ref, b"g" * 32), 1000)
+        assert (account.own.tip, pub.left) == (2, 0)
+        account.close()
+
+
+def test_a_guest_of_a_merged_feed_counts_once() -> None:
+    """The statements of a merged feed hold in causal order, not by the numbers of its messages."""
+    with TemporaryDirectory(dir=memory_directory()) as place:
+        account = Account(Path(place), identity=PUB)
+        account.own.settle()
+        pub = Entrance(account)
+        invite = pub.local.invite(INVITE.address, 2, INVITE.seed)
+        for _ in range(3):
+            assert pub.talk(Guest(invite, ANN.ref, b"g" * 32), 1000)
+            own = [stored.message for stored in account.feeds.after(PUB.ref, 0, 10)]
+            account.views.restate(PUB.ref, own)
+            assert (account.own.tip, pub.left) == (1, 1)
+        account.close()
+
+
+@given(st.lists(st.integers(0, 2), max_size=30), st.integers(1, 5))
+def test_of_the_invites_that_are_used_up_the_newest_are_kept(given_uses: list[int], most: int) -> None:
+    """So the file has a bound, but for the invites that still work."""
+    invites = Invites({}, most)
+    for number, uses in enumerate(given_uses):
+        invites.add(f"k{number}", uses)
+        used_up = [f"k{each}" for each in range(number + 1) if not given_uses[each]]
+        left = {f"k{each}": given_uses[each] for each in range(number + 1) if given_uses[each]}
+        assert invites.uses == left | dict.fromkeys(used_up[-most:], 0)

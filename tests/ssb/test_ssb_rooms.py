@@ -436,7 +436,7 @@ BOTH = [(room, name) for room in ROOMS for name in ("ann", "ben")]
 def test_a_bad_room_keeps_no_friends_apart_who_are_in_a_good_one_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str, bad: str, passes: int
 ) -> None:
-    """It may do so before or after the handshake inside; silent tunnels are left after ten minutes."""
+    """It may do so before or after the handshake inside; silent tunnels are left after two minutes."""
     with LocalPeers(tmp_path, BOTH, rooms=dict.fromkeys(ROOMS, True)) as world:
         receive, passed = Room.receive, Counter[tuple[int, int]]()
 
@@ -460,7 +460,7 @@ def test_a_bad_room_keeps_no_friends_apart_who_are_in_a_good_one_too(
         for number in range(20):
             world.say("ann", text=f"{number}")
             world.run(0.5)
-        world.run(700 if (fault, passes) == ("swallows", 3) else 10)
+        world.run(140 if (fault, passes) == ("swallows", 3) else 10)
         assert world.tip("ben", "ann") == world.tip("ann", "ann") == 21
 
 
@@ -486,3 +486,122 @@ def test_a_call_that_fails_is_not_repeated_if_the_peer_has_called_meanwhile(tmp_
         assert [each["peer"] for each in status["connections"]] == [world.id("ben")]
         assert status["unreached"] == []
         assert sum(world.do("cyn", "status")["refused"].values()) == 1
+
+
+@pytest.mark.parametrize("is_away", [False, True])
+def test_a_room_whose_attendants_come_and_go_keeps_no_friends_from_a_good_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_away: bool
+) -> None:
+    """Each has an address of the other that leads to a third peer. The bad room refuses each call. Then it
+    says that the friend has left, and is back at once, or after the next call of the address.
+    """
+    links = [*BOTH, *((room, "cyn") for room in ROOMS)]
+    with LocalPeers(tmp_path, links, rooms=dict.fromkeys(ROOMS, True)) as world:
+        first = min(ROOMS, key=world.id)  # in the order of the ways
+        bad, connect, away = world.peers[first].room, Room._connect, set[str]()
+        assert bad is not None
+
+        def refused(room: Room, line: Line, call: Called) -> None:
+            if room is not bad:
+                connect(room, line, call)
+                return
+            line.calls.end(call.call, "no")
+            target = str(call.arguments[0]["target"])  # type: ignore[index, call-overload]
+            bad._tell({"type": "left", "id": target})
+            if is_away:
+                away.add(target)
+            else:
+                bad._tell({"type": "joined", "id": target})
+
+        monkeypatch.setattr(Room, "_connect", refused)
+        befriend(world, "ann", "ben")
+        for name, other in [("ann", "ben"), ("ben", "ann")]:
+            world.do(name, "connect", arguments=[str(world.address("cyn", of=other))])
+            for room in ROOMS:
+                world.connect(name, room)
+        for _ in range(200):
+            world.run(0.5)
+            for name, other in [("ann", "ben"), ("ben", "ann")]:
+                known = world.peers[name].peer.connections.scheduler._known[world.id(other)]
+                if world.id(other) in away and (known.state, known.useless) == ("idle", ""):
+                    away.remove(world.id(other))
+                    bad._tell({"type": "joined", "id": world.id(other)})
+                    world.peers[first].peer.connections.update(world.network.now)
+                    world.network.settle(first)
+        assert tunnelled(world, "ann") == {world.id("ben")}
+
+
+@pytest.mark.parametrize(("fault", "begins"), [("refuses", 1_500), ("alters", 20), ("alters", 80)])
+def test_friends_who_have_failed_for_long_in_a_bad_room_meet_at_once_in_a_good_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str, begins: int
+) -> None:
+    """The bad room alone is to blame, so neither friend keeps the other out; and no long pause goes on."""
+    with LocalPeers(tmp_path, BOTH, rooms=dict.fromkeys(ROOMS, True)) as world:
+        first, second = sorted(ROOMS, key=world.id)
+        bad, receive, connect = world.peers[first].room, Room.receive, Room._connect
+        passed = Counter[tuple[int, int]]()
+
+        def spoilt(room: Room, number: int, answer: Answered) -> None:
+            end = number, answer.call
+            passed[end] += room is bad and end in room._ends
+            is_altered = passed[end] > 3 and fault == "alters"
+            receive(room, number, answer._replace(body=bytes(len(answer.body))) if is_altered else answer)
+
+        def refused(room: Room, line: Line, call: Called) -> None:
+            if room is bad and fault == "refuses":
+                line.calls.end(call.call, "no")
+            else:
+                connect(room, line, call)
+
+        monkeypatch.setattr(Room, "receive", spoilt)
+        monkeypatch.setattr(Room, "_connect", refused)
+        befriend(world, "ann", "ben")
+        for room, seconds in ((first, begins), (second, 5)):
+            for name in ("ann", "ben"):
+                world.connect(name, room)
+            world.run(seconds)
+        assert ways(world, "ann", "ben") == [world.id(second)]
+
+
+@pytest.mark.parametrize("fault", ["swallows", "ends"])
+def test_friends_leave_a_room_that_passes_on_little_for_a_good_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    """Some messages come through each tunnel; then nothing more, or the room ends it as if the friend had."""
+    with LocalPeers(tmp_path, BOTH, rooms=dict.fromkeys(ROOMS, True)) as world:
+        first, second = sorted(ROOMS, key=world.id)
+        bad, receive = world.peers[first].room, Room.receive
+        passed = Counter[tuple[int, int]]()
+
+        def spoilt(room: Room, number: int, answer: Answered) -> None:
+            end = number, answer.call
+            passed[end] += room is bad and end in room._ends
+            if passed[end] <= 20:
+                receive(room, number, answer)
+            elif fault == "ends" and end in room._ends:
+                room._lines[number].calls.end(answer.call)
+                room._end(end, "")
+
+        monkeypatch.setattr(Room, "receive", spoilt)
+        befriend(world, "ann", "ben")
+        for room in (first, second):
+            for name in ("ann", "ben"):
+                world.connect(name, room)
+            world.run(3)
+        assert ways(world, "ann", "ben") == [world.id(first)]
+        longest, apart = 0, 0
+        for number in range(80):
+            for name in ("ann", "ben"):
+                world.say(name, text=f"{number}")
+            world.run(5)
+            apart = apart + 5 if world.tip("ben", "ann") < world.tip("ann", "ann") else 0
+            longest = max(longest, apart)
+        assert ways(world, "ann", "ben") == [world.id(second)]
+        assert longest <= 130
+        assert world.tip("ben", "ann") == world.tip("ann", "ann") == 81
+
+
+def ways(world: LocalPeers, name: str, other: str) -> list[str]:
+    """The rooms of the connections of two peers; "" for one without a room."""
+    rows = world.do(name, "status")["connections"]
+    return [row["room"] for row in rows if row["peer"] == world.id(other)]

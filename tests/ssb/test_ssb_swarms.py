@@ -10,6 +10,7 @@ from mutants.patches import mutated
 from mutants.rooms import ROOM_MUTANTS
 from mutants.swarms import HOLE_MUTANTS, MUTANTS
 
+from base.units import SECOND
 from testbed.verify.kit.family import from_text, to_text
 from testbed.verify.kit.search import play_seeds
 from testbed.verify.kit.shrink import shrink
@@ -56,6 +57,8 @@ FROM = {
     "each device has a name of its own": 164,
     "invited feeds are not replicated": 193,
     # Rooms.
+    "a quiet tunnel is left without a question": 181,
+    "a silent tunnel is asked for ever": 785,
     "the room says who calls": 196,
     "the first way only": 50230,
     "a handshake outlives a farewell": 307,
@@ -116,6 +119,14 @@ def test_a_wish_outlives_the_peer_that_heard_it() -> None:
 def test_two_friends_leave_a_bad_room_at_once(seed: int) -> None:
     """They are in a good one, too; or only one of them knows the other's address, and both call at once."""
     played(seed, 1)
+
+
+@pytest.mark.parametrize("seed", [912084, 480675297456667])
+def test_friends_leave_a_room_that_swallows_after_two_minutes(seed: int) -> None:
+    """Ten minutes of silence had to pass there once, and then again."""
+    outcome = SWARMS.play_seed(seed)
+    assert outcome.violation is None
+    assert (outcome.caught_up or 0) <= 130 * SECOND
 
 
 @pytest.mark.parametrize("seed", [*range(0, 20, 4), FROM["any blob stored"], FROM["any proof counts"]])

@@ -63,9 +63,9 @@ class RoomNode(SsbNode):
             return
         for event in self._visits.take_events():
             self.on_stream(event, now)
-        for kind, peer, _ in self._visits.take_news():
+        for kind, peer, room in self._visits.take_news():
             if kind != DENIED:
-                self._peer.heed(peer, now)
+                self._peer.heed(peer, now, room)
 
     def held(self) -> dict[str, StateSize]:
         """Return the node's state: see SsbNode; a room's tunnels count as connections."""

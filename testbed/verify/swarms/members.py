@@ -65,9 +65,9 @@ class Member(PeerWrapper):
         for visits in self._visits:
             for event in visits.take_events():
                 self.on_stream(event, now)
-            for kind, peer, _ in visits.take_news():
+            for kind, peer, room in visits.take_news():
                 if kind != DENIED:
-                    self.peer.heed(peer, now)
+                    self.peer.heed(peer, now, room)
 
     def watch(self, now: int) -> None:
         """Check the peer; hostile ones are not checked."""

@@ -324,8 +324,10 @@ class Rooms:
 
     @property
     def patience(self) -> int:
-        """How long peers wait for hostile rooms, ns: each may swallow all after the handshake inside."""
-        return (len(self._swarm.rooms) - len(self._trusty())) * PeerOptions().idle
+        """How long peers wait for hostile rooms, ns: each may swallow all after the handshake inside, until
+        peers have asked in vain for a sign of life.
+        """
+        return (len(self._swarm.rooms) - len(self._trusty())) * 2 * PeerOptions().quiet
 
     def start(self, room: str, options: PeerOptions, now: int) -> Member:
         """Return the program of a room that starts, or starts anew."""

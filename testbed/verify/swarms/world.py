@@ -1,6 +1,6 @@
 """Plays a story of peers, and checks the invariants after every event."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection
 from hashlib import sha256
 from random import Random
@@ -47,6 +47,8 @@ CATCH_UP_NS = 600 * SECOND
 _LEAVE_NS = 660 * SECOND
 """A room closes a connection that says nothing for ten minutes, as of a peer that was killed."""
 _QUIET = 20 * SECOND
+_STAY = 90 * SECOND
+"""Longer than quiet friends wait to ask each other for a sign of life."""
 _MOST_HEARD = 10
 """A want is told again when it has come nearer, twice at most, or begins anew. The rest are answers."""
 _CONNECTIONS = 12
@@ -86,6 +88,7 @@ class _World(World[Swarm]):
         self._clocks: dict[str, dict[str, dict[str, int]]] = {peer: {} for peer in swarm.peers}
         self._wanted = {peer: {self._key(feed) for feed in swarm.follows[peer]} for peer in swarm.peers}
         self._ever = {peer: set(wanted) for peer, wanted in self._wanted.items()}
+        self._met: Counter[tuple[str, str]] = Counter()
         self._written: dict[tuple[str, int], int] = defaultdict(int)
         self._blocked: dict[tuple[str, str], int] = {}
         self._members: dict[str, Any] = {}
@@ -114,6 +117,7 @@ class _World(World[Swarm]):
             self._check_stores()
             self._holes.count(self.coverage)
             self._check_silence()
+            self._check_stay()
             self._empty_rooms()
         finally:
             self._users.close()
@@ -284,6 +288,7 @@ class _World(World[Swarm]):
         has_news_of_devices = False
         for event in member.news():
             self.coverage[event.event] += 1
+            self._met[name, event.remote] += event.event == "connected"
             self.record(f"{now} {name} {event.event} {event.detail}")
             message: Message | None = event.message
             if message is None:
@@ -477,6 +482,20 @@ class _World(World[Swarm]):
         # A peer that was cut off calls again, and TCP is slow on bad links.
         members = self._members
         self.fall_silent(lambda: [each.sent for each in members.values()], CATCH_UP_NS, _QUIET)
+
+    def _check_stay(self) -> None:
+        """Check that friends of a room that works stay connected, whatever hostile rooms do."""
+        if not self._rooms.pairs():
+            return
+        self.run(self._rooms.patience + _STAY)
+        before = self._met.copy()
+        self.run(_STAY)
+        refs = {peer: identity.ref for peer, identity in self._identities.items()}
+        for name, other in sorted(self._rooms.pairs()):
+            if {name, other} <= {*self.story.honest} and self._met[name, refs[other]] > before[
+                name, refs[other]
+            ]:
+                raise Violation("stay", name, f"meets {other} again and again")
 
     def _empty_rooms(self) -> None:
         """Let all leave the rooms, and check that nothing of them is left."""
