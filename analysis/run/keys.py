@@ -205,6 +205,8 @@ PARAMETERS = {
     "checks_addresses": Words("check of strangers’ addresses"),
     "inflight": Words("messages not acknowledged", "messages"),
     "program": Words("program of the broker"),
+    "cache": Words("items that a relay caches", "items"),
+    "idle_ms": Words("silence after which a session is given up", "ms"),
 }
 """The parameters of layerings, by name."""
 

@@ -1,6 +1,6 @@
 """The registry of protocols, and the classification of frames by port."""
 
-from analysis.decode.protocols import lan, mqtt, ndn, ssb, tiny
+from analysis.decode.protocols import lan, moq, mqtt, ndn, ssb, tiny
 from analysis.decode.protocols.protocol import NDN, Declaration
 from captures.layers.layers import FramePayload, Ports
 
@@ -14,6 +14,7 @@ PROTOCOLS: dict[str, Declaration] = {
         ssb.DECLARATION,
         tiny.DECLARATION,
         mqtt.DECLARATION,
+        moq.DECLARATION,
         lan.DECLARATION,
     )
 }

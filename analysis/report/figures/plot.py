@@ -70,6 +70,7 @@ _OWN_PLACES = (
     "holes",
     "lan",
     "invite",
+    "moq",
 )
 """Layerings with a fixed index, and so one colour and dash on every page.
 

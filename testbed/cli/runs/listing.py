@@ -15,7 +15,13 @@ from topologies import generate as generators
 from topologies.library import networks
 
 _LONG_S = 300.0
-_PROTOCOLS = {"ndn": "over NDN", "ssb": "Secure Scuttlebutt", "mqtt": "MQTT", "tiny": "tinySSB"}
+_PROTOCOLS = {
+    "ndn": "over NDN",
+    "ssb": "Secure Scuttlebutt",
+    "mqtt": "MQTT",
+    "moq": "Media over QUIC",
+    "tiny": "tinySSB",
+}
 
 
 @click.command("list")

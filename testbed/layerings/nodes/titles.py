@@ -42,6 +42,9 @@ TITLES = {
     "mqtt": {
         "broker": "SSB by a broker: MQTT 3.1.1",
     },
+    "moq": {
+        "moq": "SSB by relays of Media over QUIC",
+    },
     "tiny": {
         "tiny": "tinySSB: everybody replicates everything",
         "tiny-pub": "tinySSB: everything through a pub",
