@@ -112,12 +112,16 @@ class Relay:
 
     # --- This node's own tracks ---
 
+    def announce(self, name: Track) -> None:
+        """Be the publisher of a track, which has no object yet."""
+        self._tracks.setdefault(name, Followed(name)).own = []
+
     def publish(self, name: Track, payload: bytes, now: int) -> None:
-        """Publish the next object of a track. Raises ValueError if it is too large."""
+        """Publish the next object of a track that was announced. Raises ValueError if it is too large."""
         if len(payload) > LARGEST_OBJECT:
             raise ValueError(f"an object of {len(payload)} bytes")
-        track = self._tracks.setdefault(name, Followed(name))
-        track.own = track.own or []
+        track = self._tracks[name]
+        assert track.own is not None
         track.own.append(payload)
         track.largest = len(track.own) - 1
         for reader in [*track.readers]:
@@ -361,10 +365,11 @@ class Relay:
     def _on_object(self, track: Followed, number: int, payload: bytes, now: int, *, is_new: bool) -> None:
         if is_new:
             track.largest = max(track.largest, number)
-        if self._most_cached and (track.name, number) not in self._cache:
-            self._cache[track.name, number] = payload
-            if len(self._cache) > self._most_cached:
+        has_room = len(self._cache) < self._most_cached
+        if self._most_cached and (is_new or has_room) and (track.name, number) not in self._cache:
+            if not has_room:  # a fetch of old objects drives no new ones out
                 del self._cache[next(iter(self._cache))]
+            self._cache[track.name, number] = payload
         for reader in [*track.readers]:
             if reader.next == number and self._is_open(reader):
                 self._give(reader, payload, now)

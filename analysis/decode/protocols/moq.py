@@ -144,6 +144,6 @@ DECLARATION: Final = Declaration(
         )
     ),
     layers=(Layer(_HEAD, "heads and messages of MOQT, and frames of QMux"),),
-    columns=(Column("request", "ID of the subscription or fetch; none with objects of a subscription"),),
+    columns=(Column("request", "ID of the subscription or fetch; null with its items", "int64"),),
     framer=_Framer,
 )

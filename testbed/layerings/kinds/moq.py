@@ -35,8 +35,8 @@ class MoqParameters(Parameters):
     """Items of others that a relay keeps, the newest; as many as packets of a content store. 0: none, so past
     items come from the publisher."""
     idle_ms: int = Field(default=10_000, ge=10, le=3_600_000)
-    """Silence after which a session is given up. A relay that has subscribed asks for a sign of life after two
-    fifths of it. Default: that of moq-rs."""
+    """Silence after which a session is given up. A relay that has subscribed asks for a sign of life after
+    two fifths of it. Default: that of moq-rs."""
 
 
 class RelayNode(RoleNode, PassiveEndpoint):
@@ -59,6 +59,7 @@ class RelayNode(RoleNode, PassiveEndpoint):
         idle = context.parameters["idle_ms"] * MS
         self._relay = Relay(lambda track: self._routes.get(track, ()), idle, context.parameters["cache"])
         for feed in role.feeds:
+            self._relay.announce(track_of(feed.key))
             for message in feed.messages[: state.published[feed.key]]:
                 self._relay.publish(track_of(feed.key), message.encoded, context.since or 0)
         self.programs = [Program(self, {1: StreamPort(PORT)})]
