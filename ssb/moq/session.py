@@ -286,7 +286,7 @@ class Session:
 
     def _accept(self, asked: Subscribe | Fetch) -> Subscribe | Fetch:
         """Check the number of a request (9.1)."""
-        if asked.request != self._asks or asked.request >= self._allowed or len(self.asked) >= self._most:
+        if asked.request != self._asks or asked.request >= self._allowed:
             raise ProtocolViolation(f"Request ID {asked.request}")
         self._asks += 2
         self.asked[asked.request] = asked

@@ -195,6 +195,18 @@ BUGS = {
     "subscriptions that outlive their session": Bug(
         "mqtt", "ssb.mqtt.broker", "Broker._drop", "for each in session.filters:", "for each in ():"
     ),
+    "readers that outlive their session": Bug(
+        "moq", "ssb.moq.relay", "Relay._drop", "for reader in self._readers(stream):", "for reader in ():"
+    ),
+    "a cache without a bound": Bug(
+        "moq", "ssb.moq.relay", "Relay._on_object", "if not has_room:", "if False:"
+    ),
+    "a Request ID beyond the limit": Bug(
+        "moq", "ssb.moq.session", "Session._accept", " or asked.request >= self._allowed", ""
+    ),
+    "an object with the last number": Bug(
+        "moq", "ssb.moq.relay", "Relay._take", " and location.object < MOST", ""
+    ),
     "a change before it is authorised": Bug(
         "management",
         "forwarder.management.manager",

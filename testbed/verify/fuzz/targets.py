@@ -80,6 +80,7 @@ class _Targets(Mapping[str, Target]):
             "tiny": partial(_program, "tiny"),
             "mapping": partial(_program, "mapping"),
             "mqtt": partial(_program, "mqtt"),
+            "moq": partial(_program, "moq"),
             "captures": _captures,
         }
     )
