@@ -8,7 +8,7 @@ from base.endpoint import Close, Closed, Connect, Full, Opened, Received, Send, 
 from base.timers import earliest
 from base.units import SECOND
 from ssb.moq import frames
-from ssb.moq.fields import ProtocolViolation, integer
+from ssb.moq.fields import ProtocolViolation
 from ssb.moq.followed import Reader
 from ssb.moq.frames import Parameters, StreamData
 from ssb.moq.incoming import Incoming
@@ -81,7 +81,9 @@ class _Hostile:
 
 class _World(Timed):
     def __init__(self) -> None:
-        self.relay = Relay(lambda track: [_HOSTILE] if track == _WANTED else [], _IDLE, _CACHE, _LIMITS)
+        self.relay = Relay(
+            lambda track: [_HOSTILE] if track.namespace == _WANTED.namespace else [], _IDLE, _CACHE, _LIMITS
+        )
         self.reader = Relay(lambda track: [_HONEST], _IDLE, 0)
         self.published, self.got = 0, 0
         self._accepted = 0
@@ -267,9 +269,8 @@ def inputs() -> dict[str, bytes]:
         "empty": [*granted, *said(Failed(2, True, 6), which=0), *[Event(PAUSE, 1)] * 3],
         "silence": [Event(PUBLISH, 0, b"x"), *[Event(PAUSE, 3)] * 2, Event(PUBLISH, 0, b"y")],
         "last": [
-            *granted,
-            *given(Subgroup(0, 0), (1 << 62) - 2),
-            Event(DATA, 0, b"\0" + integer(0) + b"\0\0"),
+            *(*granted, *given(Subgroup(0, 0), (1 << 62) - 2), Event(DATA, 0, bytes(4))),
+            *said(Fetch(0, _WANTED, Location(0, 1), zero)),
         ],
         "reopened": [*said(subscribe), Event(REOPEN, 1), *publish, *said(subscribe), Event(REOPEN, 1)],
         "raw": [Event(RAW, 1, b"\x07\x08\x02\x05"), Event(RAW, 2, b"\xff" * 8)],
