@@ -7,6 +7,8 @@ QUIC's streams are carried by TCP as QMux has it (draft-ietf-quic-qmux-01), for 
 - :mod:`~ssb.moq.messages`: control messages;
 - :mod:`~ssb.moq.incoming`: one direction of a connection, read;
 - :mod:`~ssb.moq.session`: a session of two relays;
+- :mod:`~ssb.moq.hops`: a relay's sessions;
+- :mod:`~ssb.moq.followed`: who reads a track, and where it comes from;
 - :mod:`~ssb.moq.relay`: a relay, with its subscriptions and its cache;
 - :mod:`~ssb.moq.tracks`: a track for each feed.
 """

@@ -8,19 +8,16 @@ numbers are those of draft-ietf-moq-transport-14.
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from base.endpoint import (
     Address,
     Close,
     Closed,
-    Connect,
     Ended,
     Full,
     Opened,
     Received,
-    Send,
-    StreamAction,
     StreamEvent,
     Writable,
 )
@@ -28,6 +25,7 @@ from base.timers import Timers, earliest
 from base.units import SECOND
 from ssb.moq.fields import MOST, ProtocolViolation
 from ssb.moq.followed import Followed, Reader, Upstream
+from ssb.moq.hops import BOUNDS, Bounds, Hops
 from ssb.moq.messages import (
     LARGEST_OBJECT,
     Code,
@@ -39,35 +37,17 @@ from ssb.moq.messages import (
     Track,
     Unsubscribe,
 )
-from ssb.moq.session import Answer, Asked, Given, Granted, Over, Request, Session
+from ssb.moq.session import Answer, Asked, Given, Granted, Over, Request
 
-PORT: Final = 4443
-"""TCP port of relays; MOQT has none of its own."""
 _AGAIN: Final = SECOND  # before a subscription is tried again that no relay has granted
 _MOST_FETCHED: Final = 1024  # objects of a fetch upstream
 
-
-class Bounds(NamedTuple):
-    """What a relay keeps at most, besides its cache.
-
-    Attributes:
-        sessions: that others have opened. Another one is closed.
-        requests: subscriptions and fetches that the other side of a session may have open (9.5).
-        queued: bytes that wait for a session's connection while it takes no more. A session with more ends.
-    """
-
-    sessions: int = 10_000
-    requests: int = 10_000
-    queued: int = 1 << 20
-
-
-BOUNDS: Final = Bounds()
 
 Routes = Callable[[Track], Sequence[Address]]
 """The relays to ask for a track, the best first."""
 
 
-class Relay:
+class Relay(Hops):
     """A relay.
 
     Args:
@@ -83,27 +63,14 @@ class Relay:
     """
 
     def __init__(self, routes: Routes, idle: int, cache: int, bounds: Bounds = BOUNDS) -> None:
-        self.actions: list[StreamAction] = []
+        super().__init__(idle, bounds)
         self.received: list[tuple[Track, int, bytes]] = []
         self.counters: Counter[str] = Counter()
         self._routes = routes
-        self._idle = idle
         self._most_cached = cache
-        self._bounds = bounds
         self._tracks: dict[Track, Followed] = {}
         self._cache: dict[tuple[Track, int], bytes] = {}
-        self._sessions: dict[int, Session] = {}
-        self._addresses: dict[int, Address] = {}
-        self._queued: Counter[int] = Counter()
-        self._accepted = self._last = 0
-        self._touched: dict[int, None] = {}
-        self._ends: Timers[int] = Timers()  # of sessions: when they are to be woken
         self._retries: Timers[Track] = Timers()
-
-    @property
-    def streams(self) -> int:
-        """Sessions that are open, or being opened."""
-        return len(self._sessions)
 
     def state(self) -> tuple[int, int]:
         """Return subscriptions and fetches of either side, and their bytes with the names of their tracks."""
@@ -158,12 +125,12 @@ class Relay:
 
     def next_deadline(self) -> int | None:
         """Return when wake() is due, ns."""
-        return earliest(self._ends.next_deadline(), self._retries.next_deadline())
+        return earliest(self.ends.next_deadline(), self._retries.next_deadline())
 
     def wake(self, now: int) -> None:
         """Give up silent sessions, tell others that this relay is there, and try subscriptions again."""
-        for stream in self._ends.expire(now):
-            if not self._session(stream).wake(now):
+        for stream in self.ends.expire(now):
+            if not self.session(stream).wake(now):
                 self._refuse(stream, "silence", now)
         for name in self._retries.expire(now):
             track = self._tracks[name]
@@ -178,23 +145,24 @@ class Relay:
         stream = event.stream
         match event:
             case Opened(_, peer, port) if port is not None:
-                self._accept(stream, peer, now)
-            case _ if stream not in self._sessions:
+                if not self.accept(stream, peer, now):
+                    self.counters["too many sessions"] += 1
+            case _ if stream not in self.sessions:
                 return
             case Opened():
-                self._session(stream).begin(now)
+                self.session(stream).begin(now)
             case Received(_, data):
                 try:
-                    for unit in self._session(stream).receive(data, now):
+                    for unit in self.session(stream).receive(data, now):
                         self._take(stream, unit, now)
                 except ProtocolViolation as error:
                     self._refuse(stream, str(error), now)
             case Full():
-                self._session(stream).is_full = True
+                self.session(stream).is_full = True
             case Writable():
-                self._session(stream).is_full = False
-                self._queued.pop(stream, None)
-                for reader in [*self._readers(stream)]:
+                self.session(stream).is_full = False
+                self.queued.pop(stream, None)
+                for reader in [*self.readers(stream)]:
                     self._serve(reader, now)
             case Ended():
                 self.actions.append(Close(stream))
@@ -205,77 +173,30 @@ class Relay:
 
     # --- Sessions ---
 
-    def _session(self, stream: int) -> Session:
-        """Return a session, whose bytes go out in the end."""
-        self._touched[stream] = None
-        return self._sessions[stream]
-
-    def _readers(self, stream: int) -> list[Reader]:
-        """Return the readers behind a session."""
-        return [reader for reader in self._sessions[stream].asked.values() if isinstance(reader, Reader)]
-
-    def _accept(self, stream: int, peer: Address, now: int) -> None:
-        if self._accepted >= self._bounds.sessions:
-            self.counters["too many sessions"] += 1
-            self.actions.append(Close(stream, abort=True))
-            return
-        self._accepted += 1
-        self._add(stream, (peer[0], PORT), is_client=False)
-        self._session(stream).begin(now)
-
-    def _add(self, stream: int, address: Address, *, is_client: bool) -> None:
-        self._sessions[stream] = Session(is_client=is_client, idle=self._idle, most=self._bounds.requests)
-        self._addresses[stream] = address
-
-    def _to(self, address: Address, now: int) -> int:
-        """Return the stream of a session with a relay, whoever has opened it; open one if there is none."""
-        for stream, known in self._addresses.items():
-            if known == address:
-                return stream
-        self._last += 1
-        self._add(self._last, address, is_client=True)
-        self.actions.append(Connect(self._last, address))
-        self._session(self._last).expect(now)
-        return self._last
-
     def _settle(self, now: int) -> None:
-        """Send what sessions have to say, and note when they are to be woken."""
-        while self._touched:
-            touched, self._touched = self._touched, {}
-            for stream in touched:
-                session = self._sessions.get(stream)
-                if session is None:
-                    continue
-                if session.out:
-                    self.actions.append(Send(stream, bytes(session.out)))
-                    self._queued[stream] += len(session.out) * session.is_full
-                    session.out.clear()
-                self._ends.set(stream, session.next_deadline())
-                if self._queued[stream] > self._bounds.queued:
-                    self._refuse(stream, "it does not read", now)
+        """Send what sessions have to say, and end those that do not read it."""
+        while overfull := self.flush(now):
+            for stream in overfull:
+                self._refuse(stream, "it does not read", now)
 
     def _refuse(self, stream: int, why: str, now: int) -> None:
-        if stream in self._sessions:
+        if stream in self.sessions:
             self.counters[why] += 1
             self.actions.append(Close(stream, abort=True))
             self._drop(stream, now)
 
     def _drop(self, stream: int, now: int) -> None:
         """Forget a session: its readers are gone, and what it brought has to come another way."""
-        for reader in self._readers(stream):
+        for reader in self.readers(stream):
             self._remove(reader, now)
-        session = self._sessions.pop(stream)
-        del self._addresses[stream]
-        self._accepted -= stream < 0
-        self._ends.set(stream, None)
-        self._queued.pop(stream, None)
+        session = self.forget(stream)
         for request in session.open_requests():
             self._on_over(request, now)
 
     # --- Requests of others ---
 
     def _take(self, stream: int, unit: Asked | Answer, now: int) -> None:
-        if stream not in self._sessions:
+        if stream not in self.sessions:
             return  # closed by what came before in the same bytes
         match unit:
             case Subscribe():
@@ -283,7 +204,7 @@ class Relay:
             case Fetch():
                 self._on_fetch(stream, unit, now)
             case Unsubscribe(number) | FetchCancel(number):
-                reader = self._sessions[stream].asked.get(number)
+                reader = self.sessions[stream].asked.get(number)
                 if isinstance(reader, Reader):
                     self._on_cancelled(stream, reader, now)
             case Granted(request, largest):
@@ -297,7 +218,7 @@ class Relay:
                 self._on_over(request, now)
 
     def _on_subscribe(self, stream: int, asked: Subscribe, now: int) -> None:
-        session, name = self._session(stream), asked.track
+        session, name = self.session(stream), asked.track
         if asked.filter != Filter.LARGEST_OBJECT or not asked.is_forwarded:
             session.refuse(asked.request, Code.NOT_SUPPORTED, now)
             return
@@ -312,19 +233,12 @@ class Relay:
         session.asked[asked.request] = reader
         track.readers.append(reader)
         if track.is_ready:
-            self._grant(reader, now)
+            self.grant(reader, now)
         elif not track.upstreams:
             self._look(track, now)
 
-    def _grant(self, reader: Reader, now: int) -> None:
-        assert reader.stream is not None
-        largest = reader.track.largest
-        reader.next = largest + 1
-        told = Location(0, largest) if largest >= 0 else None
-        reader.out = self._session(reader.stream).grant(reader.number, told, now)
-
     def _on_fetch(self, stream: int, asked: Fetch, now: int) -> None:
-        session, track = self._session(stream), self._tracks.get(asked.track)
+        session, track = self.session(stream), self._tracks.get(asked.track)
         if track is None:
             session.refuse(asked.request, Code.TRACK_DOES_NOT_EXIST, now, is_fetch=True)
             return
@@ -341,7 +255,7 @@ class Relay:
         self._serve(reader, now)
 
     def _on_cancelled(self, stream: int, reader: Reader, now: int) -> None:
-        session = self._session(stream)
+        session = self.session(stream)
         if reader.out is not None:
             session.reset(reader.out, now)
         session.finish(reader.number, now)
@@ -356,7 +270,7 @@ class Relay:
         if track.readers or track.own is not None:
             return
         for upstream in (*track.upstreams, *([track.fetch] if track.fetch else [])):
-            self._session(upstream.stream).cancel(upstream.request, now)
+            self.session(upstream.stream).cancel(upstream.request, now)
         self._tracks.pop(track.name, None)
         self._retries.set(track.name, None)
 
@@ -371,20 +285,15 @@ class Relay:
                 del self._cache[next(iter(self._cache))]
             self._cache[track.name, number] = payload
         for reader in [*track.readers]:
-            if reader.next == number and self._is_open(reader):
+            if reader.next == number and self.is_open(reader):
                 self._give(reader, payload, now)
             if not reader.has_all:
                 self._serve(reader, now)
 
-    def _is_open(self, reader: Reader) -> bool:
-        if reader.stream is None:
-            return True
-        return reader.out is not None and not self._sessions[reader.stream].is_full
-
     def _serve(self, reader: Reader, now: int) -> None:
         """Give a reader what is here; let the rest be fetched."""
         track = reader.track
-        while not reader.has_all and self._is_open(reader):
+        while not reader.has_all and self.is_open(reader):
             payload = self._find(track, reader.next)
             if payload is None:
                 self._fill(track, now)
@@ -406,7 +315,7 @@ class Relay:
             self.received.append((reader.track.name, number, payload))
             return
         assert reader.out is not None
-        session, is_last = self._session(reader.stream), reader.next == reader.end
+        session, is_last = self.session(reader.stream), reader.next == reader.end
         session.give(reader.out, Location(0, number), payload, now, is_last=is_last)
         if is_last:
             session.finish(reader.number, now)
@@ -415,7 +324,7 @@ class Relay:
     def _fill(self, track: Followed, now: int) -> None:
         """Fetch what readers lack, once for all of them."""
         source = track.source
-        lacking = [each for each in track.readers if not each.has_all and self._is_open(each)]
+        lacking = [each for each in track.readers if not each.has_all and self.is_open(each)]
         if source is None or track.fetch is not None or track.name in self._retries or not lacking:
             return
         first = min(reader.next for reader in lacking)
@@ -425,7 +334,7 @@ class Relay:
             end += 1
         request = Request(track.name, (Location(0, first), Location(0, end)))
         track.fetch = source._replace(request=request)
-        self._session(source.stream).ask(request, now)
+        self.session(source.stream).ask(request, now)
 
     # --- Requests of this relay ---
 
@@ -437,9 +346,9 @@ class Relay:
     def _ask_next(self, track: Followed, now: int) -> None:
         if track.left:
             address = track.left.pop(0)
-            upstream = Upstream(self._to(address, now), address, Request(track.name))
+            upstream = Upstream(self.to(address, now), address, Request(track.name))
             track.upstreams.append(upstream)
-            self._session(upstream.stream).ask(upstream.request, now)
+            self.session(upstream.stream).ask(upstream.request, now)
             return
         for reader in [*track.readers]:
             if reader.stream is not None and reader.end is None:
@@ -450,7 +359,7 @@ class Relay:
     def _turn_away(self, reader: Reader, now: int) -> None:
         """End a subscription that gets no objects, so that its subscriber may look for another relay."""
         assert reader.stream is not None
-        session = self._session(reader.stream)
+        session = self.session(reader.stream)
         if reader.out is None:
             session.refuse(reader.number, Code.TIMEOUT, now)
         else:
@@ -466,14 +375,14 @@ class Relay:
         self._retries.set(track.name, None)
         place = next(at for at, each in enumerate(track.upstreams) if each.request is request)
         for before in track.upstreams[:place]:
-            self._session(before.stream).cancel(before.request, now)
+            self.session(before.stream).cancel(before.request, now)
             track.upstreams.remove(before)
             if track.fetch is not None and track.fetch.stream == before.stream:
-                self._session(before.stream).cancel(track.fetch.request, now)
+                self.session(before.stream).cancel(track.fetch.request, now)
                 track.fetch = None
         for reader in track.readers:
             if reader.stream is not None and reader.out is None:
-                self._grant(reader, now)
+                self.grant(reader, now)
         self._serve_all(track, now)
 
     def _on_over(self, request: Request, now: int) -> None:

@@ -18,8 +18,9 @@ from base.endpoint import (
     Writable,
 )
 from base.units import SECOND
+from ssb.moq.hops import BOUNDS, PORT, Bounds
 from ssb.moq.messages import Track
-from ssb.moq.relay import BOUNDS, PORT, Bounds, Relay
+from ssb.moq.relay import Relay
 
 IDLE = 10 * SECOND
 TRACK = Track((b"ssb", bytes(32)), b"log")

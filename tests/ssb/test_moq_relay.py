@@ -12,6 +12,7 @@ from base.units import MS, SECOND
 from ssb.moq.followed import SUBSCRIPTION_BYTES
 from ssb.moq.frames import Parameters, Ping, Pong, stream_frames
 from ssb.moq.frames import encode as encode_frame
+from ssb.moq.hops import PORT, Bounds
 from ssb.moq.incoming import End, Incoming
 from ssb.moq.messages import (
     CONTROL,
@@ -30,7 +31,7 @@ from ssb.moq.messages import (
     Unsubscribe,
     encode,
 )
-from ssb.moq.relay import PORT, Bounds, Relay
+from ssb.moq.relay import Relay
 
 DIAMOND = {"o": (), "a": ("o",), "b": ("o",), "c": ("a", "b"), "r": ("c",), "s": ("a",), "t": ("c", "b")}
 HOPS = [("a", "o"), ("b", "o"), ("c", "a"), ("c", "b"), ("r", "c"), ("s", "a"), ("t", "c"), ("t", "b")]

@@ -9,6 +9,7 @@ from base.key_log import Secrets
 from forwarder.wire.name import to_uri
 from ssb.moq.fields import MOST
 from ssb.moq.frames import Parameters, Ping, Pong
+from ssb.moq.hops import PORT
 from ssb.moq.incoming import End, Incoming, Unit
 from ssb.moq.messages import (
     Failed,
@@ -26,7 +27,6 @@ from ssb.moq.messages import (
     Track,
     Unsubscribe,
 )
-from ssb.moq.relay import PORT
 from ssb.moq.tracks import feed_of, sequence_of
 from ssb_over_ndn.naming import log_name
 

@@ -10,8 +10,9 @@ from base.passive import PassiveEndpoint
 from base.timers import earliest
 from base.units import MS
 from ssb.message import InvalidMessage, Message
+from ssb.moq.hops import PORT
 from ssb.moq.messages import Location, Track
-from ssb.moq.relay import PORT, Relay
+from ssb.moq.relay import Relay
 from ssb.moq.tracks import feed_of, sequence_of, track_of
 from ssb.store.memory import MemoryFeeds
 from ssb.work import WORK

@@ -196,7 +196,7 @@ BUGS = {
         "mqtt", "ssb.mqtt.broker", "Broker._drop", "for each in session.filters:", "for each in ():"
     ),
     "readers that outlive their session": Bug(
-        "moq", "ssb.moq.relay", "Relay._drop", "for reader in self._readers(stream):", "for reader in ():"
+        "moq", "ssb.moq.relay", "Relay._drop", "for reader in self.readers(stream):", "for reader in ():"
     ),
     "a cache without a bound": Bug(
         "moq", "ssb.moq.relay", "Relay._on_object", "if not has_room:", "if False:"

@@ -11,6 +11,7 @@ from ssb.moq import frames
 from ssb.moq.fields import ProtocolViolation
 from ssb.moq.followed import Reader
 from ssb.moq.frames import Parameters, StreamData
+from ssb.moq.hops import PORT, Bounds
 from ssb.moq.incoming import Incoming
 from ssb.moq.messages import (
     CONTROL,
@@ -34,7 +35,7 @@ from ssb.moq.messages import (
     encode_head,
     encode_object,
 )
-from ssb.moq.relay import PORT, Bounds, Relay
+from ssb.moq.relay import Relay
 from testbed.verify.fuzz.subjects.events import PAUSE, Event, Timed, read_events
 from testbed.verify.fuzz.subjects.wire import expect
 
@@ -200,15 +201,15 @@ class _World(Timed):
         expect("more is cached than may be", holds=len(relay._cache) <= _CACHE)
         expect("more sessions than there may be", holds=relay.streams <= _LIMITS.sessions + 1)
         behind = {id(reader) for track in relay._tracks.values() for reader in track.readers if reader.stream}
-        asked = [one for session in relay._sessions.values() for one in session.asked.values()]
+        asked = [one for session in relay.sessions.values() for one in session.asked.values()]
         expect("readers are not those of sessions", holds=behind == {id(reader) for reader in asked})
         expect("a request is of another kind", holds=all(isinstance(one, Reader) for one in asked))
-        for session in relay._sessions.values():
+        for session in relay.sessions.values():
             expect("more requests than there may be", holds=len(session.asked) <= _LIMITS.requests)
         for track in relay._tracks.values():
             expect("a track that nobody wants", holds=bool(track.readers) or track.own is not None)
             streams = [each.stream for each in (*track.upstreams, *([track.fetch] if track.fetch else []))]
-            expect("a request of no session", holds=all(stream in relay._sessions for stream in streams))
+            expect("a request of no session", holds=all(stream in relay.sessions for stream in streams))
 
 
 def _taken(actions: list[StreamAction]) -> list[StreamAction]:
