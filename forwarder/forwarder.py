@@ -17,14 +17,14 @@ from typing import Final
 
 from base.units import MS
 from forwarder.feedcache.cache import FeedStore
-from forwarder.lli.table import FeedTable
 from forwarder.lli.upstream import Recovery
 from forwarder.pipelines.data import DataPipeline
 from forwarder.pipelines.egress import Egress
 from forwarder.pipelines.interests import InterestPipeline
 from forwarder.pipelines.nacks import NackPipeline
 from forwarder.pipelines.next_hops import NextHops
-from forwarder.pipelines.pit_size import Granted, StateSize, granted, held, is_of_network, pit_size
+from forwarder.pipelines.pit_size import StateSize, held, pit_size
+from forwarder.pipelines.sized_feeds import SizedFeeds
 from forwarder.pipelines.tables import FEEDS_FACE, Tables
 from forwarder.strategies.best_route import BestRoute
 from forwarder.strategies.strategy import Strategy
@@ -90,8 +90,10 @@ class Forwarder(Tables):
         self._egress = egress = Egress(self)
         if controlled_push:
             sends = egress.send, self._fetch
-            asked = self.pit.may_match
-            self.feeds = FeedTable(self._feed_hops, *sends, asked, self.faces, rng, feed_store, recovery)
+            asked, faces = self.pit.may_match, self.faces
+            self.feeds = SizedFeeds(
+                self.network, self._feed_hops, *sends, asked, faces, rng, feed_store, recovery
+            )
         self._next_hops = NextHops(self)
         self._data = DataPipeline(self, egress)
         self._nacks = NackPipeline(self, egress, self._next_hops)
@@ -114,12 +116,15 @@ class Forwarder(Tables):
     ) -> Face:
         """Add a face; `local` if an application of this node is behind it, `pacer` if its rate is known."""
         added = self.faces[face] = Face(face, local=local, link_type=link_type, pacer=pacer)
+        if not local:
+            self.network.add(face)
         return added
 
     def remove_face(self, face: int, now: int) -> None:
         """Remove a face with its routes and its PIT records."""
         self.fib.remove_face(face)
         self._forget(face, now)
+        self.network.discard(face)
         gone = self.faces.pop(face, None)
         if gone is not None:
             self.counters.keep(gone)
@@ -148,6 +153,8 @@ class Forwarder(Tables):
             entry.drop_out_record(face)
             if gone:
                 self.pit.remove(entry)
+            else:
+                self.pit.weigh(entry)
         if self.feeds is not None:
             self.feeds.remove_face(face, now)
 
@@ -217,7 +224,7 @@ class Forwarder(Tables):
         for entry in self.pit.expire(now):
             if entry.in_records:
                 self.counters.expired += 1
-                self.pit_expired += is_of_network(entry, self.faces)
+                self.pit_expired += entry.weight > 0
                 entry.strategy.after_expiry(entry, now)
                 self.bury(entry, now)
         if self.feeds is not None:
@@ -226,10 +233,6 @@ class Forwarder(Tables):
     def held(self) -> dict[str, StateSize]:
         """Return the size of all tables of state, by kind."""
         return held(self)
-
-    def granted(self) -> Granted:
-        """Return what downstreams towards the network have granted."""
-        return granted(self)
 
     def pit_entries(self) -> int:
         """Return the number of pending entries, see StateSize."""
@@ -260,6 +263,7 @@ class Forwarder(Tables):
             asked.touches.append(entry)
             if len(asked.touches) > asked.most_touches:
                 compact(asked)
+            self.pit.weigh(entry)
             self.pit.extend(entry, expiry)
         asked.out_interests += 1
         self._egress.send(face, wire)

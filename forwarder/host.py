@@ -233,13 +233,15 @@ class Host:
         busy = True
         while busy:
             busy = False
-            for face, packet in self.forwarder.take_outputs():
+            packets = self.forwarder.take_outputs()
+            for face, packet in packets:
                 application = self._applications.get(face)
                 if application is None:
                     self._transmit(face, packet)
                 else:
                     application.receive(packet, now)
-            self._all_sent()
+            if packets:
+                self._all_sent()
             for face, application in list(self._applications.items()):
                 for packet in application.take_outputs():
                     self.forwarder.receive(face, packet, now)

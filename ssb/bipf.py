@@ -15,6 +15,9 @@ Value = None | bool | int | float | str | bytes | Sequence["Value"] | Mapping[st
 
 STRING, BYTES, INT, DOUBLE, LIST, DICT, BOOL_NONE = range(7)
 
+_SMALL: Final = 1 << 3 | INT
+"""The tag of an integer of one byte."""
+_SMALL_VALUES: Final = {value: bytes((_SMALL, value & 0xFF)) for value in range(-128, 128)}
 _DEEPEST: Final = 16
 _DEEPEST_MESSAGE: Final = 80
 """Deeper than a message of 8,192 characters can be nested: each level adds 2 characters of indentation."""
@@ -61,7 +64,7 @@ def read_varint(data: bytes, at: int, end: int) -> tuple[int, int]:
 def encode(value: Value) -> bytes:
     """Encode a value. Raises ValueError for an integer of more than 64 bits."""
     if type(value) is int and -128 <= value < 128:  # most values of vectors are
-        return bytes((1 << 3 | INT, value & 0xFF))
+        return _SMALL_VALUES[value]
     return _tagged(*_body(value))
 
 
@@ -117,11 +120,17 @@ def _read(data: bytes, at: int, end: int, depth: int, *, unsigned: bool, undefin
     kind, stop = tag & 7, at + (tag >> 3)
     if stop > end:
         raise MalformedBipf("a value longer than what it is in")
-    if depth > (_DEEPEST_MESSAGE if undefined else _DEEPEST):
+    deepest = _DEEPEST_MESSAGE if undefined else _DEEPEST
+    if depth > deepest:
         raise MalformedBipf("lists in lists without end")
     if kind in (LIST, DICT):
         parts: list[Any] = []
         while at < stop:
+            if data[at] == _SMALL and at + 1 < stop and depth < deepest:  # most values of vectors are
+                byte = data[at + 1]
+                parts.append(byte if unsigned or byte < 0x80 else byte - 0x100)
+                at += 2
+                continue
             part, at = _read(data, at, stop, depth + 1, unsigned=unsigned, undefined=undefined)
             parts.append(part)
         if kind == DICT:

@@ -187,6 +187,13 @@ class Graph:
         stated = self._stated.get(source, {}).get(feed)
         return None if stated is None else stated[0]
 
+    def number(self, source: str, feed: str) -> int:
+        """The number of the message by which `source` has stated what holds for a feed; 0 if it has not, or
+        if another statement holds here, too.
+        """
+        stated = self._stated.get(source, {}).get(feed)
+        return 0 if stated is None else stated[1]
+
     def is_following(self, source: str, feed: str) -> bool:
         """Whether `source` follows a feed."""
         return self.relation(source, feed) is Relation.FOLLOWS

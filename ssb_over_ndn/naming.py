@@ -4,6 +4,8 @@ A blob's segments are under /ssb/blobs/<hash>, named by NDN's conventions and nu
 signed: the name has the hash of the whole blob, which is verified.
 """
 
+from functools import lru_cache
+
 from forwarder.wire.feed import SSB_MESSAGE, feed_key, feed_name, item_name, split_item, ssb_content
 from forwarder.wire.name import (
     GENERIC,
@@ -31,6 +33,7 @@ SEGMENT_BYTES = 4096
 """Content of each segment of a blob but the last, which may have less."""
 
 _DIGEST_BYTES = 32
+_MOST_AUTHORS = 1 << 12  # whose references are remembered
 _FRESHNESS_MS = 3_600_000  # an item never changes, nor does a blob
 _METADATA_FRESHNESS_MS = 10  # as in ndn-cxx
 _METADATA = component(KEYWORD, b"metadata")
@@ -53,12 +56,18 @@ def log_name(author: str) -> bytes:
 def read_log_name(name: bytes) -> str | None:
     """Return the author of the feed whose name is a prefix of a name; None if there is none."""
     key = _digest(LOGS, name)
-    return None if key is None else feed_ref(key)
+    return None if key is None else _author(key)
 
 
 def log_key(name: bytes) -> str:
     """Return the author (`@...=.ed25519`) of the feed of a name."""
-    return feed_ref(feed_key(name))
+    return _author(feed_key(name))
+
+
+@lru_cache(maxsize=_MOST_AUTHORS)
+def _author(key: bytes) -> str:
+    """Return the author of a key: strategies ask with each Interest."""
+    return feed_ref(key)
 
 
 def hash_name(message_id: str) -> bytes:

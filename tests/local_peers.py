@@ -29,6 +29,8 @@ class LocalPeers:
         directory: has an account in a directory for each.
         links: pairs of names.
         rooms: those that are rooms, and whether these are open.
+        keys: those that have the key of another one.
+        options: of those that have others than the default ones.
     """
 
     def __init__(
@@ -36,6 +38,8 @@ class LocalPeers:
         directory: Path,
         links: Iterable[tuple[str, str]],
         rooms: Mapping[str, bool] = MappingProxyType({}),
+        keys: Mapping[str, str] = MappingProxyType({}),
+        options: Mapping[str, PeerOptions] = MappingProxyType({}),
     ) -> None:
         pairs = list(links)
         spec = TopologySpec(links=tuple({"a": a, "b": b, "delay_ms": 5.0} for a, b in pairs))
@@ -46,12 +50,13 @@ class LocalPeers:
             place = directory / name
             place.mkdir(exist_ok=True)
             is_new = not (place / "secret").exists()
-            identity = Identity.from_seed(sha256(name.encode()).digest())
+            identity = Identity.from_seed(sha256(keys.get(name, name).encode()).digest())
             self.accounts[name] = account = Account(place, identity=identity)
             if is_new:
                 account.own.settle()  # nobody has used it elsewhere
             room = RoomOptions(name, rooms[name], self.address(name)) if name in rooms else None
-            self.peers[name] = LocalPeer(account, PeerOptions(), Random(name), EPOCH_MS, 0, room=room)
+            how = options.get(name, PeerOptions())
+            self.peers[name] = LocalPeer(account, how, Random(name), EPOCH_MS, 0, room=room)
         programs = {name: [Program(peer, {1: StreamPort(PORT)})] for name, peer in self.peers.items()}
         self.network = EmulatedNetwork(self.topology, programs, seed=1, capture=None)
 

@@ -115,6 +115,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "base",
         "ssb.applications.causality",
         "ssb.canonical",
+        "ssb.ending",
         "ssb.keys",
         "ssb.message",
         "ssb.replication",

@@ -6,6 +6,7 @@ conversion and one remainder replace a loop. A sum of 65535 needs care, as its r
 """
 
 import struct
+from functools import lru_cache
 from socket import AF_INET, inet_pton
 
 ETHERNET_HEADER = 14
@@ -16,17 +17,26 @@ _ETHERTYPE_IPV4 = 0x0800
 _VERSION_4_LENGTH_5 = 0x4500  # with type of service 0
 _DONT_FRAGMENT = 0x4000
 _UDP = 17
+_MOST_PAIRS = 1 << 14  # of addresses whose bytes are remembered
 
-_ETHERNET_IPV4 = struct.Struct("!6s6sHHHHHHH4s4s")
+_ETHERNET_IPV4 = struct.Struct("!6s6sHHHHHHH8s")
 _UDP_HEAD = struct.Struct("!HHHH")
 
 
+@lru_cache(1 << 12)
 def group_mac(group: str) -> bytes:
     """Return the MAC address of an IPv4 multicast or broadcast address (RFC 1112, section 6.4)."""
     if group == "255.255.255.255":
         return b"\xff" * 6
     address = inet_pton(AF_INET, group)
     return b"\x01\x00\x5e" + bytes([address[1] & 0x7F]) + address[2:]
+
+
+@lru_cache(maxsize=_MOST_PAIRS)
+def _addresses(src_ip: str, dst_ip: str) -> tuple[int, bytes]:
+    """Return a source and a destination, one after the other: as a number, and as they are sent."""
+    packed = inet_pton(AF_INET, src_ip) + inet_pton(AF_INET, dst_ip)
+    return int.from_bytes(packed), packed
 
 
 def udp_frame(
@@ -56,7 +66,7 @@ def udp_datagram(src_ip: str, dst_ip: str, src_port: int, dst_port: int, payload
     length = UDP_HEADER + len(payload)
     if length > 0xFFFF - IPV4_HEADER:
         raise ValueError(f"a UDP datagram over IPv4 carries at most 65507 bytes, not {len(payload)}")
-    addresses = int.from_bytes(inet_pton(AF_INET, src_ip) + inet_pton(AF_INET, dst_ip))
+    addresses, _ = _addresses(src_ip, dst_ip)
     # The length counts twice: in the pseudo-header and in the UDP header.
     words = addresses + _UDP + length + src_port + dst_port + length
     words += int.from_bytes(payload) << (len(payload) % 2 * 8)  # an odd payload is padded by a zero byte
@@ -84,9 +94,9 @@ def ipv4_frame(
     total = IPV4_HEADER + len(payload)
     if total > 0xFFFF:
         raise ValueError(f"an IPv4 datagram carries at most 65515 bytes, not {len(payload)}")
-    src, dst = inet_pton(AF_INET, src_ip), inet_pton(AF_INET, dst_ip)
+    addresses, packed = _addresses(src_ip, dst_ip)
     ident, ttl_protocol = ident & 0xFFFF, ttl << 8 | protocol
-    words = _VERSION_4_LENGTH_5 + total + ident + _DONT_FRAGMENT + ttl_protocol + int.from_bytes(src + dst)
+    words = _VERSION_4_LENGTH_5 + total + ident + _DONT_FRAGMENT + ttl_protocol + addresses
     headers = _ETHERNET_IPV4.pack(
         dst_mac,
         src_mac,
@@ -97,7 +107,6 @@ def ipv4_frame(
         _DONT_FRAGMENT,
         ttl_protocol,
         -words % 0xFFFF,
-        src,
-        dst,
+        packed,
     )
     return headers + payload

@@ -103,6 +103,7 @@ class DataPipeline:
                 if record.expiry > now and not is_back and (is_new or not record.persistent):
                     waiting.append((record.face, record.token, announcement))
             if entry.passed is not None and entry.keep_persistent(now):
+                tables.pit.weigh(entry)
                 continue
             tables.pit_satisfied += is_waiting and from_network
             if not is_lasting or (entry.key[2] and data.freshness_ms * MS < NONCE_LIFETIME):
@@ -113,5 +114,6 @@ class DataPipeline:
                 continue
             entry.in_records = []
             entry.drop_out_record(number)
+            tables.pit.weigh(entry)
             tables.pit.expire_at(entry, now + stay)
         return waiting

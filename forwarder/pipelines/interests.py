@@ -43,8 +43,7 @@ class InterestPipeline:
         if (feeds := self._feeds) is not None and interest.send_credit is not None:
             feeds.on_lli(face.number, interest, now)
             return
-        nonce = interest.nonce or 0
-        token = None if header is None else header.pit_token
+        nonce, token = interest.nonce or 0, None if header is None else header.pit_token
         # An item may have been in the feeds' cache for long: it does not count as fresh.
         if feeds is not None and len(feeds.store) and not interest.must_be_fresh:
             item = feeds.find(interest.name)
@@ -91,6 +90,7 @@ class InterestPipeline:
         if persistent:
             entry.begin_passing(now)
         self._forward(entry, face, interest, ends, header, expiry, now)
+        tables.pit.weigh(entry)
 
     def _complete(self, interest: Interest) -> Interest:
         """Add a missing nonce, and remove a hint that has led here; raise MalformedPacket."""

@@ -53,6 +53,7 @@ class NackPipeline:
             return
         for out in others:
             self.egress.send_interest(entry, asking, newest.nonce, out, expiry, now)
+        self.tables.pit.weigh(entry)
         if all(record.nacked is not None for record in entry.out_records):
             self.refuse(entry, _least_severe(entry.out_records), now)
 

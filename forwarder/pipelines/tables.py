@@ -3,7 +3,7 @@
 from random import Random
 from typing import Final
 
-from forwarder.lli.table import FeedTable
+from forwarder.pipelines.sized_feeds import SizedFeeds
 from forwarder.strategies.strategy_choice import StrategyChoice
 from forwarder.tables.content_store import ContentStore
 from forwarder.tables.counters import Counters
@@ -26,6 +26,7 @@ class Tables:
     Attributes:
         faces: all faces by number. Numbers are the caller's choice, above 0; every face must be added before
             use.
+        network: numbers of those to the network, which are not local.
         regions: prefixes of the producer regions that this node is in. An Interest with a forwarding hint to
             one of them is forwarded by its name.
         unsolicited: whether unsolicited Data are cached: "drop-all", "admit-local", "admit-network" or
@@ -39,10 +40,11 @@ class Tables:
 
     def __init__(self, rng: Random, cs_capacity: int, cs_policy: str, pit_capacity: int) -> None:
         self.rng = rng
-        self.feeds: FeedTable | None = None
+        self.feeds: SizedFeeds | None = None
         self.faces: dict[int, Face] = {}
         self.fib = Fib()
-        self.pit = Pit()
+        self.network: set[int] = set()
+        self.pit = Pit(self.network)
         self.cs = ContentStore(cs_capacity, cs_policy)
         self.pit_capacity = pit_capacity
         self.dead_nonces = DeadNonces()

@@ -5,7 +5,7 @@ per face that it was sent to. Exact names are found by one hash probe; entries t
 match otherwise (CanBePrefix, implicit digest) are probed for only while such entries exist.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -90,6 +90,7 @@ class PitEntry:
         strategy: of its name.
         notes: state of the strategy.
         tags: header fields of its packets; None without.
+        weight: its records of faces to the network, as Pit.weigh() has counted them last.
     """
 
     __slots__ = (
@@ -102,6 +103,7 @@ class PitEntry:
         "passed",
         "strategy",
         "tags",
+        "weight",
     )
 
     def __init__(self, key: Key) -> None:
@@ -114,6 +116,7 @@ class PitEntry:
         self.strategy: Any = None
         self.notes: Any = None
         self.tags: Tags | None = None
+        self.weight = 0
 
     @property
     def name(self) -> bytes:
@@ -213,9 +216,20 @@ def compact(face: Face) -> list[PitEntry]:
 
 
 class Pit:
-    """The table, with timers of the entries' expiry."""
+    """The table, with timers of the entries' expiry, and the size of its state towards the network.
 
-    def __init__(self) -> None:
+    Args:
+        network: numbers of the faces to the network, as they are at any time.
+
+    Attributes:
+        entries: those that have a record of such a face,
+        bytes: and their size: of names, plus RECORD_BYTES for each such record. Both are sums that weigh()
+            keeps up to date.
+    """
+
+    def __init__(self, network: Collection[int] = ()) -> None:
+        self.entries = self.bytes = 0
+        self._network = network
         self._entries: dict[Key, PitEntry] = {}
         self._prefixes = Lengths()  # of the names of entries with CanBePrefix
         self._digests = 0  # entries whose name ends with an implicit digest
@@ -249,6 +263,29 @@ class Pit:
         entry.deadline = deadline
         self.timers.set(entry, deadline)
 
+    def weigh(self, entry: PitEntry) -> None:
+        """Count an entry whose records have changed; no effect on one that is not in the table any more."""
+        if not entry.is_live:
+            return
+        network, weight = self._network, 0
+        for waiting in entry.in_records:
+            if waiting.face in network:
+                weight += 1
+        for asked in entry.out_records:
+            if asked.face in network:
+                weight += 1
+        if weight != entry.weight:
+            self._uncount(entry)
+            entry.weight = weight
+            if weight:
+                self.entries += 1
+                self.bytes += len(entry.key[0]) + RECORD_BYTES * weight
+
+    def _uncount(self, entry: PitEntry) -> None:
+        if entry.weight:
+            self.entries -= 1
+            self.bytes -= len(entry.key[0]) + RECORD_BYTES * entry.weight
+
     def remove(self, entry: PitEntry) -> None:
         """Remove a live entry and its timer."""
         self.timers.set(entry, None)
@@ -264,6 +301,7 @@ class Pit:
     def _forget(self, entry: PitEntry) -> None:
         del self._entries[entry.key]
         entry.is_live = False
+        self._uncount(entry)
         if not self._loose:
             return
         if entry.key[1]:

@@ -11,12 +11,16 @@ the sender does not replicate the feed. `"ask": true` in a note asks for all mes
 A peer asks one peer at a time for a feed: one that has named a message that is not here. If nothing comes
 for a while, it asks another one.
 
+In a user's peer EBT carries a feed until it is known to be forked. Meanwhile a peer sends notes here, asks
+only for messages that EBT has not brought when nothing more comes for a while, and so hears of a fork that
+EBT does not show to either side.
+
 A message that is written here is sent at once to peers that surely have those before it. Other peers, and
 all peers if it came from one of them, are told by a note after a random time, unless they tell it before, as
 in `ssb.replication.ebt`. So most peers get a message once.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from random import Random
@@ -26,7 +30,7 @@ from typing import Final
 from base.timers import Timers
 from base.token_bucket import TokenBucket
 from base.units import SECOND
-from ssb.branches.feeds import BranchedFeeds
+from ssb.branches.feeds import Branches
 from ssb.canonical import Value, parse, stringify
 from ssb.keys import is_message
 from ssb.message import ForkedFeed, InvalidMessage, Message
@@ -40,7 +44,7 @@ MOST_IDS: Final = 1_000
 """Most ids of a feed in a note."""
 
 _FEEDS = 50  # in one note at most
-_IDS_A_NOTE = 64  # many more than an honest note of a feed has count as several notes
+_IDS_A_NOTE = 64  # many more than an honest note of a feed has count as several notes; so do those to read
 
 
 @dataclass(slots=True)
@@ -88,6 +92,8 @@ class BranchExchange(Replicator):
         wanted: the initially replicated feeds.
         limits: see Limits.
         rng: draws how long news wait; None: all wait for as long as they may.
+        is_carried: whether another protocol carries a feed between the same peers.
+        is_hidden: whether a feed is hidden from a peer, as its author has blocked the peer.
     """
 
     name: Final = BRANCHES
@@ -97,15 +103,20 @@ class BranchExchange(Replicator):
 
     def __init__(
         self,
-        feeds: BranchedFeeds,
+        feeds: Branches,
         wanted: Iterable[str] = (),
         limits: Limits = DEFAULT_LIMITS,
         rng: Random | None = None,
+        is_carried: Callable[[str], bool] = lambda feed: False,
+        is_hidden: Callable[[str, str], bool] = lambda feed, peer: False,
     ) -> None:
-        super().__init__(feeds, wanted)
+        super().__init__(feeds.served, wanted)
         self._branched = feeds
         self._limits = limits
         self._rng = rng
+        self._is_carried = is_carried
+        self._is_hidden = is_hidden
+        self._awaited: dict[str, int] = {}  # feed that another protocol carries -> messages here before
         self.sessions: dict[int, Session] = {}
         self._asked: dict[str, int] = {}  # feed -> the connection on which it is asked for
         self._patience: Timers[str] = Timers()
@@ -115,8 +126,8 @@ class BranchExchange(Replicator):
         return ""
 
     def hides(self, feed: str, peer: str) -> bool:
-        """See Replication: nobody is blocked here."""
-        return False
+        """See Replication."""
+        return self._is_hidden(feed, peer)
 
     def exchanges(self) -> int:
         """See Replication."""
@@ -139,6 +150,7 @@ class BranchExchange(Replicator):
         if self._wanted.pop(feed, feed) is None:
             self._set_aside.pop(feed, None)
             self._asked.pop(feed, None)
+            self._awaited.pop(feed, None)
             self._patience.set(feed, None)
             for session in self.sessions.values():
                 known = session.known.pop(feed, None)
@@ -155,33 +167,37 @@ class BranchExchange(Replicator):
     ) -> Mapping[str, InvalidMessage | ForkedFeed]:
         """See Replication."""
         new = {each.id: each for each in messages if each.id not in self._branched.tree(each.author)}
-        refused = self._feeds.append(messages, received).refused
+        refused = self._branched.append(messages, received).refused
         stored = [each for each in new.values() if each.id in self._branched.tree(each.author)]
         self._stored += stored
         for message in stored:
             self._set_aside.pop(message.author, None)
-            self._pass_on(message, now, by)
+            self.pass_on(message, now, by)
         return refused
 
     def on_appended(self, feed: str, now: int, by: int | None = None) -> None:
         """See Replication: the last message that was written here is sent at once."""
         message = self._branched.last(feed)
         if message is not None:
-            self._pass_on(message, now, by)
+            self.pass_on(message, now, by)
 
-    def _pass_on(self, message: Message, now: int, by: int | None) -> None:
+    def pass_on(self, message: Message, now: int, by: int | None) -> None:
         """Send a message that was written here, if the remote has those before it; else tell of it."""
         feed = message.author
+        is_sent = by is None and not self._is_carried(feed)
         for session in self.sessions.values():
             known = session.known.get(feed)
             if feed in session.offers:
                 session.offers[feed].pop(message.id, None)
             if known is None:
                 session.told.discard(feed)  # its first note may be under way
-            if known is None or message.id in known or session.number == by:
+            if known is not None and session.number == by:
+                self._branched.tree(feed).extend(known, [message.id])
+            is_known = known is None or message.id in known
+            if known is None or is_known or session.number == by or self._is_hidden(feed, session.remote):
                 continue
-            missing = [each.id for each in self._branched.tree(feed).behind([message], known)]
-            if by is None and all(id_ == message.id or id_ in session.ready for id_ in missing):
+            missing = self._branched.tree(feed).behind([message], known) if is_sent else ()
+            if is_sent and all(each.id == message.id or each.id in session.ready for each in missing):
                 self._send(session, [message])
             else:  # the remote asks for what it lacks
                 self._report(session, feed, now)
@@ -219,6 +235,8 @@ class BranchExchange(Replicator):
             id_ = next(iter(session.ready))
             feed = session.ready.pop(id_)
             message, known_there = self._branched.tree(feed).get(id_), session.known.get(feed)
+            if self._is_hidden(feed, session.remote):
+                continue
             if message is not None and known_there is not None and id_ not in known_there:
                 known_there.add(id_)
                 bodies.append(stringify(parse(message.text), indent=0).encode())
@@ -232,6 +250,10 @@ class BranchExchange(Replicator):
     def wake(self, now: int) -> None:
         """See Replication: another peer is asked in place of a silent one."""
         for feed in sorted(self._patience.expire(now)):
+            if feed in self._awaited:  # unless the other protocol has just brought something
+                before = self._awaited.pop(feed)
+                self._ask(feed, now, is_overdue=len(self._branched.tree(feed)) <= before)
+                continue
             session = self.sessions.get(self._asked.get(feed, 0))
             if session is not None:
                 session.offers.get(feed, {}).clear()
@@ -259,6 +281,7 @@ class BranchExchange(Replicator):
 
     def _greet(self, session: Session, feeds: Sequence[str]) -> None:
         """Send the first note of feeds."""
+        feeds = [feed for feed in feeds if not self._is_hidden(feed, session.remote)]
         session.told |= {*feeds}
         session.greetings |= dict.fromkeys(feeds)
         self._changed[session.number] = None
@@ -284,9 +307,14 @@ class BranchExchange(Replicator):
         if not isinstance(clock, dict):
             raise ProtocolError("a body that is neither a message nor a note")
         ids_named = sum(len(ids) for ids in clock.values() if isinstance(ids, list))
-        if session.allowance.charge(now, len(clock) + ids_named // _IDS_A_NOTE):
+        # An answer, and a first note after the remote has left a feed, read the whole feed.
+        is_asked = value.get("ask") is True
+        read = (len(self._branched.tree(feed)) for feed, ids in clock.items() if is_asked or ids is None)
+        if session.allowance.charge(now, len(clock) + (ids_named + sum(read)) // _IDS_A_NOTE):
             raise ProtocolError("too many notes")
         for feed, ids in clock.items():
+            if self._is_hidden(feed, session.remote):
+                continue
             if ids is None:
                 session.known.pop(feed, None)
                 session.offers.pop(feed, None)
@@ -298,7 +326,7 @@ class BranchExchange(Replicator):
             if not isinstance(ids, list) or len(ids) > MOST_IDS or not all(is_message(id_) for id_ in ids):
                 raise ProtocolError(f"a note without a list of at most {MOST_IDS} ids")
             self._hear(session, feed, [str(id_) for id_ in ids], now)
-            if value.get("ask") is True and feed in session.known:
+            if is_asked and feed in session.known:
                 tree = self._branched.tree(feed)
                 self._send(session, tree.behind(tree.tips.values(), session.known[feed]))
         if len(session.offers) > len(self._wanted) + self._limits.unwanted:
@@ -331,10 +359,19 @@ class BranchExchange(Replicator):
                 session.report_due = None
                 self._changed[session.number] = None
 
-    def _ask(self, feed: str, now: int) -> None:
-        """Ask a peer that has named a message that is not here, unless one is asked."""
+    def _ask(self, feed: str, now: int, *, is_overdue: bool = False) -> None:
+        """Ask a peer that has named a message that is not here, unless one is asked.
+
+        What another protocol carries is asked for only when it `is_overdue`.
+        """
         if feed in self._asked or feed not in self._wanted:
             return
+        if self._is_carried(feed) and not is_overdue:
+            if feed not in self._awaited and any(each.offers.get(feed) for each in self.sessions.values()):
+                self._awaited[feed] = len(self._branched.tree(feed))
+                self._patience.set(feed, now + self._limits.patience)
+            return
+        self._awaited.pop(feed, None)
         for session in self.sessions.values():
             if session.offers.get(feed) and feed not in session.aside:
                 self._asked[feed] = session.number
@@ -354,6 +391,8 @@ class BranchExchange(Replicator):
     def _expects(self, number: int, feed: str) -> bool:
         """See Replicator."""
         session = self.sessions[number]
+        if self._is_hidden(feed, session.remote):
+            return False
         if feed in self._wanted:
             return feed not in session.aside
         self._count_unwanted(session)

@@ -1,15 +1,35 @@
-"""A store in memory that keeps all branches of forked feeds."""
+"""Stores that keep all branches of forked feeds: their interface, and one in memory."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from ssb.branches.tree import FeedTree
 from ssb.keys import Identity
 from ssb.message import ForkedFeed, InvalidMessage, Message
 from ssb.store.admission import Changes
-from ssb.store.feeds import Appended
+from ssb.store.feeds import Appended, FeedStore
 from ssb.store.memory import MemoryFeeds
 from ssb.work import WORK
+
+
+class Branches(Protocol):
+    """Feeds with all their branches."""
+
+    @property
+    def served(self) -> FeedStore:
+        """The store of the one branch of each feed that peers without branches are served."""
+
+    def tree(self, feed: str) -> FeedTree:
+        """The branches of a feed, none if no message is here."""
+
+    def last(self, feed: str) -> Message | None:
+        """The last message of a feed that was written here; None without any."""
+
+    def append(self, messages: Sequence[Message], received: float) -> Appended:
+        """Verify messages, each behind its previous one, and store the valid ones of all branches.
+
+        Messages of an overgrown feed that prove no earlier fork count as held.
+        """
 
 
 class BranchedFeeds(MemoryFeeds):
@@ -28,14 +48,19 @@ class BranchedFeeds(MemoryFeeds):
         self._trees: dict[str, FeedTree] = {}
         self._last: dict[str, Message] = {}
 
+    @property
+    def served(self) -> FeedStore:
+        """See Branches."""
+        return self
+
     def tree(self, feed: str) -> FeedTree:
-        """Return the branches of a feed, none if no message is here."""
+        """See Branches."""
         if feed not in self._trees:
             self._trees[feed] = FeedTree(feed, self._hmac_key)
         return self._trees[feed]
 
     def last(self, feed: str) -> Message | None:
-        """Return the last message of a feed that was written here; None without any."""
+        """See Branches."""
         return self._last.get(feed)
 
     def resume(self, message: Message) -> None:
@@ -43,10 +68,7 @@ class BranchedFeeds(MemoryFeeds):
         self._last[message.author] = message
 
     def append(self, messages: Sequence[Message], received: float) -> Appended:
-        """Verify messages, each behind its previous one, and store the valid ones of all branches.
-
-        Messages of an overgrown feed that prove no earlier fork count as held.
-        """
+        """See Branches."""
         refused: dict[str, InvalidMessage | ForkedFeed] = {}
         stored = held = 0
         for message in messages:

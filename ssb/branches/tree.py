@@ -19,6 +19,7 @@ two trees that were given the same messages, each behind its previous one, show 
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 from ssb.applications.causality import CausalOrder
@@ -73,6 +74,10 @@ class FeedTree:
         """Whether the feed has more branches than a tree shows."""
         return len(self._tips) > MOST_BRANCHES
 
+    def names(self, id_: str) -> bool:
+        """Return whether a message here names another one, apart from the one that it follows."""
+        return id_ in self._named
+
     def get(self, id_: str) -> Message | None:
         """Return the message with this id."""
         return self._here.get(id_)
@@ -97,6 +102,17 @@ class FeedTree:
         message.verify(self._hmac_key)
         self._take(message)
         return True
+
+    def restore(self, message: Message) -> None:
+        """Add a message that was verified before a restart; no effect if the one before it is not here."""
+        is_behind = message.previous is None or message.previous in self._here
+        if is_behind and message.id not in self._here:
+            self._take(message)
+
+    def check_room(self) -> None:
+        """Raise InvalidMessage if the feed is overgrown, so that nobody writes it any more."""
+        if self.is_overgrown:
+            raise InvalidMessage(f"feed {self._author} has more than {MOST_BRANCHES} branches")
 
     def _take(self, message: Message) -> None:
         self._here[message.id] = message
@@ -126,26 +142,27 @@ class FeedTree:
 
         Raises InvalidMessage.
         """
-        if self.is_overgrown:
-            raise InvalidMessage(f"feed {self._author} has more than {MOST_BRANCHES} branches")
+        self.check_room()
         before = last or max(self._tips.values(), key=lambda tip: (tip.sequence, tip.id), default=None)
-        plain = content if isinstance(content, str) else dict(content)
-        candidates = [plain]
+        joined = self.joined(before, content)
+        if joined is not None:
+            with suppress(InvalidMessage):
+                return Message.create(identity, before, joined, now_ms, self._hmac_key)
+        return Message.create(identity, before, content, now_ms, self._hmac_key)
+
+    def joined(self, before: Message | None, content: Mapping[str, Any] | str) -> dict[str, Any] | None:
+        """Return a content that also names the tips of other branches than that of the message `before`.
+
+        None if no tip is left to name, or the content is a ciphertext.
+        """
         others = self._tips.keys() - self._named - ({before.id} if before is not None else set())
-        if before is not None and others and isinstance(plain, dict):
-            first = next(iter(self._here))
-            joined = {"root": first, "previous": sorted({before.id, *others})}
-            tangles = plain.get("tangles")
-            own = tangles if isinstance(tangles, dict) else {}
-            candidates.insert(0, plain | {"tangles": {**own, TANGLE: joined}})
-        for number, each in enumerate(candidates):
-            try:
-                message = Message.create(identity, before, each, now_ms, self._hmac_key)
-                break
-            except InvalidMessage:
-                if number == len(candidates) - 1:
-                    raise
-        return message
+        if before is None or not others or isinstance(content, str):
+            return None
+        first = next(iter(self._here))
+        named = {"root": first, "previous": sorted({before.id, *others})}
+        tangles = content.get("tangles")
+        own = tangles if isinstance(tangles, dict) else {}
+        return {**content, "tangles": {**own, TANGLE: named}}
 
     # Exchange
 

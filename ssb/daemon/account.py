@@ -13,6 +13,8 @@
     aliases.json    aliases of members, if it is a room
     invites.json    issued invites, and the remaining uses of each
     dropped.json    ids of messages whose contents the user has deleted here
+    branches.sqlite feeds that are merged, and their other branches (ssb.branches.store)
+    added           blobs that the user has added, which no limit drops, one a line
     deleted         ids of messages whose blobs have been deleted, one a line
     socket          of the running peer, for commands
 
@@ -21,21 +23,22 @@ before, and open to others.
 """
 
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from contextlib import suppress
 from functools import cached_property, partial
 from itertools import chain
-from operator import attrgetter
 from pathlib import Path
 from secrets import token_bytes
 from typing import Any, Final
 
 from ssb import key_file, private
 from ssb.applications.pubs import Listed
+from ssb.branches.log import Log
+from ssb.branches.store import BRANCHES_FILE, MergedFeeds
 from ssb.canonical import InvalidJson, Value, parse_bytes, stringify
 from ssb.daemon.backlinks import BACKLINKS, Backlinks
 from ssb.daemon.stock import stock_logs
-from ssb.daemon.views import FILE, Views
+from ssb.daemon.views import FILE, TYPES, Views
 from ssb.detached import DELETE, DETACHED, SALT_BYTES, detach
 from ssb.graph import DEFAULT_MAX_HOPS, Graph
 from ssb.groups.envelope import SUFFIX as BOX2
@@ -44,13 +47,13 @@ from ssb.groups.groups import Groups
 from ssb.key_file import KeyFileError
 from ssb.keys import Identity
 from ssb.message import Message
+from ssb.replication.storage import OwnBlobs
 from ssb.rooms.alias import Alias, InvalidAlias, check
-from ssb.store import sound
 from ssb.store.blobs import DirectoryBlobs
 from ssb.store.clocks import ClockDirectory
 from ssb.store.contents import Contents
-from ssb.store.database import keep_private, write_private
-from ssb.store.feeds import Stored, StoreError, read_log
+from ssb.store.database import add_words, keep_private, words_of, write_private
+from ssb.store.feeds import StoreError, read_log
 from ssb.store.mark import Mark
 from ssb.store.own_feed import OwnFeed
 from ssb.store.sqlite import SqliteFeeds
@@ -63,7 +66,8 @@ SUITE_SECRET: Final = "secret.ed448"
 STORE: Final = "feeds.sqlite"
 IMPORTED: Final = "it was imported"
 DELETED: Final = "deleted"
-_LISTS: Final = ("peers.json", "invites.json", "aliases.json", "dropped.json", DELETED)
+ADDED: Final = "added"
+_LISTS: Final = ("peers.json", "invites.json", "aliases.json", "dropped.json", DELETED, ADDED)
 
 
 def is_account(path: Path) -> bool:
@@ -94,6 +98,10 @@ class Account:
     and the directory of a stock peer is refused.
 
     Attributes:
+        feeds: its store of feeds.
+        merged: the feeds whose branches are merged.
+        log: the messages of both.
+        own_blobs: the blobs that no limit drops.
         own: the feed of the identity.
         own_key: its key of a second suite.
         random_bytes: see above.
@@ -124,13 +132,19 @@ class Account:
         keep_private(log_file(self.path / SUITE_SECRET))
         self.feeds = SqliteFeeds(self.path / STORE, hmac_key)
         try:
+            self.merged = MergedFeeds(self.feeds, self.path / BRANCHES_FILE, hmac_key)
+            self.log = Log(self.merged)
+            self.own_blobs = OwnBlobs(self.path / ADDED)
             self.identity, self.own = self._open_own(identity)
             self.own_key = OwnKey(self.path / SUITE_SECRET, self.feeds, self.identity.ref)
         except BaseException:
             self.feeds.close()
+            if "merged" in self.__dict__:
+                self.merged.close()
             raise
         self.clocks = ClockDirectory(self.path / "ebt")
         self._hops = hops
+        self._unordered: set[str] = set()  # merged feeds whose order may have changed
 
     @cached_property
     def blobs(self) -> DirectoryBlobs:
@@ -140,20 +154,28 @@ class Account:
     @cached_property
     def contents(self) -> Contents:
         """The contents of detached messages; opened on first use, as all messages that name some are read."""
-        contents = Contents(self.blobs, on_deletion=partial(_add_word, self.path / DELETED))
+        contents = Contents(self.blobs, on_deletion=partial(_forget, self.path / DELETED))
         named = (stored.message for stored in read_log(self.feeds, 0, {DETACHED, DELETE}))
-        contents.restore(named, self._dropped(), _words_of(self.path / DELETED))
+        others = (stored.message for stored in self.merged.others())
+        contents.restore(chain(named, others), self._dropped(), words_of(self.path / DELETED))
         return contents
 
     @cached_property
     def views(self) -> Views:
         """Views computed from messages; opened on first use."""
-        return Views(self.path / FILE, self.feeds, self.identity.ref, self._hops)
+        views = Views(self.path / FILE, self.feeds, self.identity.ref, self._hops, lambda: self.merged.feeds)
+        for stored in self.merged.others():
+            views.add(stored.message)
+        for feed in filter(self.merged.is_forked, self.merged.feeds):
+            views.restate(feed, self.merged.tree(feed).view())
+        views.graph.take_changes()
+        views.graph.take_restated()
+        return views
 
     @cached_property
     def backlinks(self) -> Backlinks:
         """The index of links between messages; opened on first use."""
-        return Backlinks(self.path / BACKLINKS, self.feeds)
+        return Backlinks(self.path / BACKLINKS, self.feeds, self.merged)
 
     @property
     def graph(self) -> Graph:
@@ -169,7 +191,7 @@ class Account:
     def groups(self) -> Groups:
         """Private messages of box2, and the groups in them; on first use, all of these are read."""
         groups = Groups(self.identity)
-        for stored in read_log(self.feeds, 0, {None}):
+        for stored in chain(read_log(self.feeds, 0, {None}), self.merged.others()):
             if BOX2.encode() in stored.text:
                 groups.add(stored.message)
         return groups
@@ -222,16 +244,28 @@ class Account:
             self.views.close()
         if "backlinks" in self.__dict__:
             self.backlinks.close()
+        self.merged.close()
         self.feeds.close()
         if "blobs" in self.__dict__:
             self.blobs.close()
 
     def update_views(self, message: Message) -> None:
-        """Add a message to the views and groups, if they are open."""
+        """Add a message to the views and groups, if they are open; restate() has to follow."""
         if "views" in self.__dict__:
             self.views.add(message)
+            feed, content = message.author, message.content
+            kind = content.get("type") if isinstance(content, dict) else None
+            if self.merged.is_forked(feed) and (kind in TYPES or self.merged.tree(feed).names(message.id)):
+                self._unordered.add(feed)
         if "groups" in self.__dict__:
             self.groups.add(message)
+
+    def restate(self) -> bool:
+        """Let what merged feeds say hold in causal order; return whether new messages may change that."""
+        changed, self._unordered = self._unordered, set()
+        for feed in sorted(changed):
+            self.views.restate(feed, self.merged.tree(feed).view())
+        return bool(changed)
 
     def why(self) -> str:
         """Return why nothing can be published now, with the remedies; "" if messages can be."""
@@ -250,8 +284,9 @@ class Account:
             body = private.box(content, [*recipients, self.identity.ref])
         self.own.check()
         body = self.own_key.countersigned(body, now_ms)
-        message = self.own.publish(body, now_ms, self.own_key.record)
+        message = self.own.publish(body, now_ms, self.own_key.record, self.merged.publish)
         self.update_views(message)
+        self.restate()
         if "contents" in self.__dict__:
             self.contents.add(message)
         return message
@@ -288,32 +323,6 @@ class Account:
             return None if found is None else found.content
         return private.unbox(message.content, self.identity)
 
-    def messages(
-        self, feeds: Collection[str] | None, limit: int | None, kind: str | None
-    ) -> Iterator[Stored]:
-        """Yield messages in order of receipt: of some feeds or all, of one type or all, the last `limit`.
-
-        Those of a forked feed are left out from the fork on.
-        """
-        if limit is not None:
-            yield from self._newest(feeds, limit, kind)
-            return
-        for stored in read_log(self.feeds, 0, None if kind is None else {kind}):
-            is_of = feeds is None or any(
-                sound.named(stored.text) == (feed, stored.sequence) for feed in feeds
-            )
-            if is_of and not _is_ignored(stored, self.feeds):
-                yield stored
-
-    def _newest(self, feeds: Collection[str] | None, limit: int, kind: str | None) -> list[Stored]:
-        most = limit
-        while True:
-            parts = [[*self.feeds.newest(most, feed, kind)] for feed in (feeds or (None,))]
-            found = [stored for stored in chain.from_iterable(parts) if not _is_ignored(stored, self.feeds)]
-            if len(found) >= limit or all(len(part) < most for part in parts):
-                return sorted(found, key=attrgetter("position"))[-limit:]
-            most *= 4
-
     def known_peers(self) -> list[PeerAddress]:
         """Return the peers with known addresses; invalid ones are skipped."""
         addresses = self._read_json("peers.json")
@@ -331,7 +340,7 @@ class Account:
         self._write_json("peers.json", [str(known) for known in [*others, address]])
 
     def invites(self) -> dict[str, int]:
-        """Return the keys of issued invites, and the remaining uses of each."""
+        """Return the keys of issued invites, and the remaining uses of each; 0 if it is used up."""
         invites = self._read_json("invites.json")
         if not isinstance(invites, dict):
             return {}
@@ -369,25 +378,7 @@ class Account:
         write_private(self.path / name, f"{stringify(value)}\n".encode())
 
 
-def _words_of(path: Path) -> list[str]:
-    """Return the words of a file; none if it is missing."""
-    try:
-        return path.read_text(encoding="utf-8", errors="replace").split()
-    except FileNotFoundError:
-        return []
-    except OSError as error:
-        raise StoreError(f"{path}: {error.strerror}") from None
-
-
-def _add_word(path: Path, word: str) -> None:
+def _forget(path: Path, word: str) -> None:
     """Append to the words of a file. If its end is lost, a blob is fetched and deleted once more."""
-    with suppress(OSError):
-        file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        with open(file, "w", encoding="utf-8") as lines:
-            lines.write(f"{word}\n")
-
-
-def _is_ignored(stored: Stored, feeds: SqliteFeeds) -> bool:
-    """Return whether a message comes from the fork of its feed on."""
-    named = sound.named(stored.text) if feeds.forks() else None
-    return named is not None and feeds.is_ignored(*named)
+    with suppress(StoreError):
+        add_words(path, word)

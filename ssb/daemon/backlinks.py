@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from ssb.applications.links import Link, links_of
+from ssb.branches.store import MergedFeeds
 from ssb.canonical import Value, object_in, parse
 from ssb.keys import InvalidRef, parse_blob, parse_feed, parse_message
 from ssb.message import Message
@@ -55,11 +56,13 @@ class Backlinks:
     Args:
         path: of its file.
         feeds: the store.
+        merged: the feeds whose branches are merged.
     """
 
-    def __init__(self, path: Path, feeds: SqliteFeeds) -> None:
+    def __init__(self, path: Path, feeds: SqliteFeeds, merged: MergedFeeds) -> None:
         self._path = path
         self._feeds = feeds
+        self._branched = merged
         self._recent: defaultdict[int, list[int]] = defaultdict(list)  # that the file lacks
         self._behind = 0  # messages and links that the file lacks
         if not self._load():
@@ -68,18 +71,29 @@ class Backlinks:
 
     def to(self, dest: str) -> list[Backlink]:
         """Return the links to a message, feed or blob: of all logs, in order of receipt, and then of messages
-        out of order. Of a forked feed the messages from the fork on are left out. Raises InvalidRef.
+        out of order, and of other branches of merged feeds. Of a forked feed that is not merged the messages
+        from the fork on are left out. Raises InvalidRef.
         """
         start = sound.start_of(digest_of(dest))
         self._catch_up()
         logged = (stored.message for stored in self._feeds.at(self._find(start)))
-        messages = [*logged, *self._feeds.out_of_order_with(dest)]
+        messages = [*logged, *self._feeds.out_of_order_with(dest), *self._branched.naming(dest)]
         return [
             Backlink(each, link)
-            for each in messages
-            if not self._feeds.is_ignored(each.author, each.sequence)
+            for each in {message.id: message for message in messages}.values()
+            if not self._branched.is_ignored(each.author, each.sequence)
             for link in links_of(each.content)
             if link.dest == dest
+        ]
+
+    def of(self, source: str) -> list[Backlink]:
+        """Return the links of the messages of a feed."""
+        feed = self._feeds.after(source, 0, self._feeds.tips().get(source, 0))
+        return [
+            Backlink(stored.message, link)
+            for stored in [*feed, *self._branched.others([source])]
+            if not self._branched.is_ignored(source, stored.sequence)
+            for link in links_of(stored.message.content)
         ]
 
     def authors(self, dest: str, after: int, limit: int) -> list[tuple[int, str]]:
@@ -90,6 +104,10 @@ class Backlinks:
         start = sound.start_of(digest_of(dest))
         self._catch_up()
         return self._feeds.authors_at(islice(self._find(start, after), limit))
+
+    def is_named(self, dest: str) -> bool:
+        """Whether a message of the logs names a message, feed or blob; also if it only may."""
+        return bool(self.authors(dest, 0, 1))
 
     def save(self) -> None:
         """Write the file; failures are ignored, as the index can be made again."""
@@ -170,7 +188,7 @@ def digest_of(reference: str) -> bytes:
     return _KINDS[reference[0]](reference)
 
 
-def answers(backlinks: Backlinks, feeds: SqliteFeeds, options: Mapping[str, Value]) -> Iterator[Value]:
+def answers(backlinks: Backlinks, options: Mapping[str, Value]) -> Iterator[Value]:
     """Yield the answers to the call `links`, in ssb-server's order: by the end that is given, rel, the other
     end, number and id. Raises InvalidRef, and ValueError for options that choose nothing.
     """
@@ -185,12 +203,7 @@ def answers(backlinks: Backlinks, feeds: SqliteFeeds, options: Mapping[str, Valu
     if len(dest) > 1:
         found = backlinks.to(dest)
     elif len(source) > 1:
-        found = [
-            Backlink(stored.message, link)
-            for stored in feeds.after(source, 0, feeds.tips().get(source, 0))
-            if not feeds.is_ignored(source, stored.sequence)
-            for link in links_of(stored.message.content)
-        ]
+        found = backlinks.of(source)
     else:
         raise ValueError("links: source or dest has to be a reference")
     chosen = [

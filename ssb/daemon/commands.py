@@ -6,7 +6,8 @@ blobs.add a path, and settle declares that nobody has more of the own feed than 
 writes a detached message, and detached.delete deletes the content of one. pubs lists those that logs name,
 rooms those that are visited. room.registerAlias and room.revokeAlias take the room, too, and are to be
 repeated until they return something. Those of private groups begin with groups, those about the devices of
-one identity with devices, and those about countersignatures and notaries with suites.
+one identity with devices, those about feeds whose branches are merged with branches, and those about
+countersignatures and notaries with suites.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -22,7 +23,7 @@ from ssb.daemon.group_calls import GroupCalls
 from ssb.daemon.suite_calls import SuiteCalls
 from ssb.detached import reference_of, request
 from ssb.groups.envelope import Key
-from ssb.keys import InvalidRef, parse_message
+from ssb.keys import InvalidRef, parse_feed, parse_message
 from ssb.message import ForkedFeed, InvalidMessage, Message
 from ssb.rooms.room import REVOKE
 from ssb.store.blobs import RefusedBlob
@@ -79,6 +80,8 @@ class Commands:
                     return self._groups.answer(call, arguments)
                 case ("devices", call), _:
                     return self._devices.answer(call, arguments)
+                case ("branches", call), _:
+                    return self._merge_branches(call, arguments)
                 case ("suites", call), _:
                     return SuiteCalls(self._account, self._write).answer(call, arguments)
                 case ("detached", "publish"), [dict() as content]:
@@ -143,7 +146,7 @@ class Commands:
         feeds: Collection[str] | None = None if feed is None else (feed,)
         if feed is not None and options.get("devices") is True:
             feeds = self._account.views.fusions.devices(feed)
-        for stored in self._account.messages(feeds, limit, kind):
+        for stored in self._account.log.messages(feeds, limit, kind):
             entry = _entry(stored)
             if options.get("contents") is True:
                 entry |= self._content_of(stored)
@@ -155,7 +158,7 @@ class Commands:
 
     def _links(self, options: Mapping[str, Value]) -> Iterator[Value]:
         try:
-            yield from answers(self._account.backlinks, self._account.feeds, options)
+            yield from answers(self._account.backlinks, options)
         except ValueError as error:
             raise CommandError(str(error)) from None
 
@@ -212,7 +215,7 @@ class Commands:
         the request, or None. If the own feed has ended, it can ask nobody, and the content goes here alone.
         """
         parse_message(id_)
-        message = self._account.feeds.get(id_)
+        message = self._account.log.get(id_)
         if message is None or reference_of(message) is None:
             raise CommandError(f"{id_}: no detached message here; only a detached content can be deleted")
         _ = self._account.contents  # opened before the request, which acts on it
@@ -254,6 +257,7 @@ class Commands:
             raise CommandError(f"{path}: {error.strerror}") from None
         try:
             blob = self._account.blobs.add(data)
+            self._account.own_blobs.add(blob)
         except RefusedBlob as error:
             raise CommandError(f"{path}: {error}") from None
         if self._running is not None:
@@ -266,19 +270,20 @@ class Commands:
         """Return a message's value; None if it is not here, and looked for."""
         parse_message(id_)
         if self._running is None or not is_wanted:
-            message = self._account.feeds.get(id_)
+            message = self._account.log.get(id_)
             if message is None and not is_wanted:
                 raise CommandError(f"{id_} is not here")
             if message is None:
                 raise CommandError("the message is not here, and the peer that could fetch it is not running")
         else:
             peer, clock = self._running
-            message = peer.loose.want(id_)
+            message = self._account.merged.get(id_) or peer.loose.want(id_)
             peer.peer.connections.update(clock())
         return None if message is None else parse(message.text)
 
     def _want_blob(self, blob: str) -> bool:
         if self._account.blobs.size(blob) is not None:
+            self._account.blobs.touch(blob)
             return True
         if self._running is None:
             raise CommandError("the blob is not here, and the peer that could fetch it is not running")
@@ -305,12 +310,14 @@ class Commands:
             "doubt": account.why(),
             "replicated": len(account.graph.replicated()),
             "forked": self._forks(),
+            "merged": self._merged(),
             "ended": {feed: end.successor for feed, end in sorted(account.feeds.ends().items())},
             "damaged": {feed: [*numbers] for feed, numbers in account.feeds.damaged().items()},
             "blobs": account.blobs.used,
         }
         if self._running is not None:
             peer, clock = self._running
+            status["blob_storage_limit"] = peer.blob_storage_limit
             status["replicated"] = len(peer.peer.protocol.wanted)  # members of groups among them
             now = clock()
             status["connections"] = [
@@ -346,16 +353,50 @@ class Commands:
         return status | {"names": self._names()}
 
     def _forks(self) -> dict[str, Value]:
-        """Return the number of the first ignored message of each forked feed."""
-        feeds = self._account.feeds
-        firsts = ((feed, feeds.fork_of(feed)) for feed in sorted(feeds.forks()))
+        """Return the number of the first ignored message of each forked feed that is not merged."""
+        firsts = ((feed, self._account.merged.fork_of(feed)) for feed in sorted(self._account.feeds.forks()))
         return {feed: first for feed, first in firsts if first is not None}
+
+    def _merged(self) -> dict[str, Value]:
+        """Return the branches and the messages of each feed that is merged, and where it is forked."""
+        merged, found = self._account.merged, dict[str, Value]()
+        for feed in sorted(merged.feeds):
+            tree = merged.tree(feed) if merged.is_forked(feed) else None
+            found[feed] = {
+                "branches": 1 if tree is None else len(tree.tips),
+                "messages": self._account.feeds.last(feed) if tree is None else len(tree),
+                "fork": None if tree is None else tree.fork,
+                "overgrown": tree is not None and tree.is_overgrown,
+            }
+        return found
+
+    def _merge_branches(self, call: str, arguments: Sequence[Value]) -> Value:
+        """Merge the branches of a feed from now on, or no more; return those of all merged feeds."""
+        match call, list(arguments):
+            case "list", _:
+                return self._merged()
+            case "merge" | "split", [str() as text]:
+                feed = plain(text)
+                parse_feed(feed)
+                if call == "split":
+                    self._account.merged.split(feed)
+                    self._account.views.discard()
+                elif feed == self._account.identity.ref and self._account.own_key.key is not None:
+                    raise ValueError("your feed has a second key, which vouches for one branch only")
+                else:
+                    self._account.merged.merge(feed)
+                if self._running is not None:
+                    peer, clock = self._running
+                    peer.merge_branches(clock())
+                return self._merged()
+        raise ValueError(not_allowed(("branches", call)))
 
     def _names(self) -> dict[str, Value]:
         """Return the names of those that a status is about."""
         account = self._account
         namer = account.views.namer()
         shown = {account.identity.ref, *account.feeds.forks(), *account.feeds.damaged()}
+        shown |= {*account.merged.feeds}
         for feed, end in account.feeds.ends().items():
             shown |= {feed, end.successor or feed}
         if self._running is not None:

@@ -82,7 +82,7 @@ class DeviceCalls:
         ValueError and StoreError for a step that failed; the others are left then.
         """
         account = self._account
-        if account.why() or self._me in account.feeds.ends() or self._me in account.feeds.forks():
+        if account.why() or self._me in account.feeds.ends() or account.merged.fork_of(self._me):
             return False
         while (step := self._due()) is not None:
             step()

@@ -125,12 +125,15 @@ def _is_classic(value: dict[str, Value]) -> bool:
 
 def _import_blobs(account: Account, directory: Path, skipped: Counter[str]) -> int:
     """Copy blobs, and return the number of new ones."""
-    new = 0
+    new = []
     for path in sorted(directory.glob("??/*")):
         used = account.blobs.used
         try:
-            account.blobs.add(path.read_bytes())
+            blob = account.blobs.add(path.read_bytes())
         except RefusedBlob:
             skipped["blobs that are too large"] += 1
-        new += account.blobs.used > used
-    return new
+            continue
+        if account.blobs.used > used:
+            new.append(blob)
+    account.own_blobs.on_imported(new, account.backlinks.is_named)
+    return len(new)

@@ -6,6 +6,7 @@ Without sockets and clocks: `ssb.daemon.service` provides both.
 from collections import deque
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from itertools import chain
 from random import Random
 from types import MappingProxyType
 from typing import Any
@@ -14,14 +15,15 @@ from base.endpoint import StreamEvent
 from base.timers import earliest
 from ssb.applications.fusion import ENTRUST, FUSION
 from ssb.applications.pubs import PUB, to_call
-from ssb.canonical import Value
+from ssb.branches.exchange import BranchExchange
+from ssb.canonical import Value, stringify
 from ssb.daemon.account import Account
 from ssb.daemon.device_calls import DeviceCalls
 from ssb.daemon.recovery import Recovery
 from ssb.ending import END
 from ssb.graph import CONTACT
 from ssb.groups.envelope import Key
-from ssb.keys import Identity
+from ssb.keys import Identity, named_blobs
 from ssb.message import Message
 from ssb.peer.access import InvalidInvite
 from ssb.peer.invites import Invites
@@ -30,6 +32,7 @@ from ssb.peer.peer import Peer
 from ssb.peer.program import PeerEvent, PeerWrapper
 from ssb.replication.blobs import Blobs
 from ssb.replication.loose import Loose
+from ssb.replication.storage import StorageLimit
 from ssb.rooms.alias import sign
 from ssb.rooms.room import REGISTER, Room, RoomOptions
 from ssb.rooms.visits import DENIED, Visits
@@ -54,7 +57,7 @@ class _AccountAccess:
         return not self._account.graph.is_blocked(peer)
 
     def knows(self, peer: str) -> bool:
-        named = peer in self._friends or self.is_guest(peer)
+        named = peer in self._friends or self._invites.uses.get(peer, 0) > 0
         return named or peer in self._account.graph.replicated() or peer in self._account.comembers()
 
     def is_member(self, peer: str) -> bool:
@@ -86,8 +89,10 @@ class _AccountAccess:
         return followed
 
     def use_invite(self, peer: str, arguments: Sequence[Value]) -> Value:
-        answer = self._invites.use(peer, arguments, self._account.graph, self._follow, self.now_ms)
-        self._account.set_invites(self._invites.uses)
+        account, before = self._account, self._invites.uses.get(peer)
+        answer = self._invites.use(peer, arguments, account.graph, account.feeds, self._follow, self.now_ms)
+        if self._invites.uses[peer] != before:
+            account.set_invites(self._invites.uses)
         return answer
 
     def _follow(self, content: dict[str, Any]) -> Message:
@@ -119,6 +124,7 @@ class LocalPeer(PeerWrapper):
     Attributes:
         peer, blobs, loose, visits, room: see Peer.
         epoch_ms: see above.
+        blob_storage_limit: see PeerOptions.
     """
 
     def __init__(
@@ -138,7 +144,9 @@ class LocalPeer(PeerWrapper):
         self._passing: deque[StreamEvent] = deque()  # of streams through rooms
         self._beside = account.beside()
         wanted = sorted(account.graph.replicated() | self._beside)
-        self.blobs = Blobs(account.blobs, contents=account.contents)
+        limit = self.blob_storage_limit = options.blob_storage_limit
+        storage = None if limit is None else self._storage(limit)
+        self.blobs = Blobs(account.blobs, contents=account.contents, storage=storage)
         self.blobs.update_contents()
         self.loose = Loose(account.feeds)
         self.visits = Visits(account.identity.ref, self._access.meets, self._replicates)
@@ -164,18 +172,25 @@ class LocalPeer(PeerWrapper):
             loose=self.loose,
             visits=self.visits,
             room=self.room,
+            branches=self._branches(options, random),
         )
         super().__init__(self.peer)
-        for author, blocked in account.graph.blocks():
-            self.peer.replication.hide(author, blocked, now)
-        for host, port, reference in account.known_peers():
-            self.peer.add(reference, (host, port), now)
+        self._begin(now)
         self._recovery = Recovery(account.own, self.peer, now)
         self._time = now
         self._has_news_of_devices = True
         self._calls_loopback = options.calls_loopback
         self._has_news_of_pubs = True
         self._call_pubs(now)
+        if storage is not None:
+            storage.make_room()
+
+    def _begin(self, now: int) -> None:
+        """Tell the peer of blocks and of addresses that are known."""
+        for author, blocked in self._account.graph.blocks():
+            self.peer.replication.hide(author, blocked, now)
+        for host, port, reference in self._account.known_peers():
+            self.peer.add(reference, (host, port), now)
 
     # For the user
 
@@ -194,6 +209,10 @@ class LocalPeer(PeerWrapper):
     def settle(self) -> None:
         """Continue the own feed after the last message held here: the user declares that nobody has more."""
         self._recovery.settle()
+
+    def merge_branches(self, now: int) -> None:
+        """Exchange the branches of the feeds that are merged, as far as they are replicated."""
+        self.peer.merge([feed for feed in self._account.merged.feeds if self._replicates(feed)], now)
 
     def connect(self, address: PeerAddress, now: int) -> None:
         """Call a peer, now and whenever there is no connection with it, unless it is blocked."""
@@ -235,7 +254,10 @@ class LocalPeer(PeerWrapper):
         """See StreamEndpoint."""
         self._access.now_ms = self._now_ms(now)
         super().on_stream(event, now)
-        self._recovery.check_claim(event.stream, now)
+        if self._account.merged.is_forked(self._account.own.feed):
+            self._recovery.on_fork()
+        else:
+            self._recovery.check_claim(event.stream, now)
 
     def _follow_up(self, now: int) -> None:
         """Process new messages: follow and unfollow feeds, and report damage."""
@@ -259,6 +281,8 @@ class LocalPeer(PeerWrapper):
             self._unread.popleft()
             if event.message is not None:
                 self._apply(event.message, now)
+        if self._account.restate():
+            self._apply_graph(now)
         self._call_pubs(now)
         self._time = now
         if self._has_news_of_devices:
@@ -294,6 +318,7 @@ class LocalPeer(PeerWrapper):
         self.peer.want_all(sorted(self._beside - before), now)
         for feed in sorted(before - self._beside - self._account.graph.replicated()):
             self.peer.unwant(feed, now)
+        self.merge_branches(now)
 
     def _visit(self, now: int) -> None:
         """Pass on what comes through rooms, and call those who are there."""
@@ -306,21 +331,57 @@ class LocalPeer(PeerWrapper):
                 detail = f"called through the room {room}, and is not followed"
                 self._events.append(PeerEvent(now, "refused", peer, detail))
             else:
-                self._meet(peer, now)
+                self.peer.heed(peer, now)
+
+    def _storage(self, limit: int) -> StorageLimit:
+        """Return the limit on blobs; what the user has added or named, and contents of messages, stay."""
+        account, own = self._account, self._account.own_blobs
+        devices = account.views.fusions.devices(account.identity.ref)
+        of_feeds = (account.feeds.newest(account.feeds.last(feed), feed) for feed in devices)
+        for stored in chain(*of_feeds, account.merged.others(devices)):
+            self._keep_named(stored.message)
+        own.begin(account.blobs.blobs(), account.backlinks.is_named)
+
+        def is_kept(blob: str) -> bool:
+            return blob in own or account.contents.needs(blob)
+
+        def on_drop(blob: str, size: int) -> None:
+            detail = f"{size:,} bytes, as all blobs may have {limit:,}"
+            self._events.append(PeerEvent(self._time, "dropped", blob, detail))
+            self.blobs.unwant(blob)  # so that a later want is told to others again
+
+        return StorageLimit(account.blobs, limit, is_kept, on_drop)
+
+    def _keep_named(self, message: Message) -> None:
+        """Keep the blobs that a message of the user's names, a private one, too."""
+        if message.author in self._account.views.fusions.devices(self._account.identity.ref):
+            opened = self._account.open_private(message) if isinstance(message.content, str) else None
+            text = message.text if opened is None else stringify(dict(opened))
+            self._account.own_blobs.name(named_blobs(text))
+
+    def _branches(self, options: PeerOptions, random: Random) -> BranchExchange:
+        """Return the exchange of branches beside EBT, which carries a feed until it is forked."""
+        merged, feeds = self._account.merged, self._account.feeds
+        return BranchExchange(
+            merged,
+            [feed for feed in merged.feeds if self._replicates(feed)],
+            options.replication,
+            random,
+            is_carried=lambda feed: feed not in feeds.forks(),
+            is_hidden=self._hides,
+        )
+
+    def _hides(self, feed: str, peer: str) -> bool:
+        return self.peer.protocol.hides(feed, peer)
 
     def _replicates(self, feed: str) -> bool:
         return feed in self._account.graph.replicated() or feed in self._beside
 
-    def _meet(self, peer: str, now: int) -> None:
-        """Call a peer that is in a room if it is followed; call it no more if it is not, or has left."""
-        if self.visits.is_present(peer) and self._access.meets(peer):
-            self.peer.meet(peer, now)
-        elif peer in self.peer.connections.scheduler:
-            self.peer.part(peer, now)
-
     def _apply(self, message: Message, now: int) -> None:
         """Apply a message about follows or blocks, the end of a feed, devices, a pub, or groups."""
-        content, graph = message.content, self._account.graph
+        content = message.content
+        if self.blob_storage_limit is not None:
+            self._keep_named(message)
         if not isinstance(content, dict):
             self._replicate_beside(now)
             opened = self._account.groups.opened(message.id)
@@ -329,18 +390,23 @@ class LocalPeer(PeerWrapper):
         kind = content.get("type")
         self._has_news_of_pubs |= kind == PUB
         self._has_news_of_devices |= kind == FUSION
-        if kind not in (CONTACT, END, FUSION):
-            return
+        if kind in (CONTACT, END, FUSION):
+            self._apply_graph(now)
+
+    def _apply_graph(self, now: int) -> None:
+        """Apply changes of follows and blocks."""
+        graph = self._account.graph
         for author, feed in sorted(graph.take_restated()):
             self._apply_block(author, feed, now)
             if author == graph.origin:
-                self._meet(feed, now)
+                self.peer.heed(feed, now)
         changes = graph.take_changes()
         self._has_news_of_pubs |= bool(changes.added)
         self.peer.want_all(sorted(changes.added), now)
         self._replicate_beside(now)  # a block counts there, too
         for feed in sorted(changes.removed - self._beside):
             self.peer.unwant(feed, now)
+        self.merge_branches(now)
 
     def _apply_block(self, author: str, feed: str, now: int) -> None:
         """Hide an author's feed from one that the author blocks, or show it again."""

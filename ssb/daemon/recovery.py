@@ -108,6 +108,14 @@ class Recovery:
         self.settle()
         return True
 
+    def on_fork(self) -> None:
+        """Settle a doubt that a peer's claim has raised: the feed is forked, and its branches are merged.
+
+        A number of another branch says nothing of this one.
+        """
+        if self._own.doubt and self._was_sure:
+            self.settle()
+
     def settle(self) -> None:
         """Continue the feed after the last message held here: nobody has a later one."""
         self._own.settle()

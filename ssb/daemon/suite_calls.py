@@ -51,6 +51,8 @@ class SuiteCalls:
         self._account.own.check()
         if self._account.identity.ref in self._account.feeds.ends():
             raise ValueError("your feed has ended, so there is nothing to countersign")
+        if self._account.identity.ref in self._account.merged:
+            raise ValueError("the branches of your feed are merged, and a second key vouches for one only")
         own = self._account.own_key
         key = own.begin(is_anew=is_anew).public
         if why := own.why():

@@ -3,8 +3,9 @@
 Reading all messages again takes seconds in a large store. So the views are stored in a file beside it, with a
 *cursor*: the last message in them. Opening them reads the messages after it. The file begins with the hash of
 the rest, and is replaced atomically. If it is damaged or of another form, or its cursor is not a message of
-the store, as when the store comes from a backup, the views are computed from the first message on. So the
-file may be wrong or missing; messages are the only truth. Messages about devices are few, and always read.
+the store, as when the store comes from a backup, or if other feeds are merged now, the views are computed
+from the first message on. So the file may be wrong or missing; messages are the only truth. Messages about
+devices are few, and always read.
 """
 
 import json
@@ -33,9 +34,11 @@ LONGEST_NAME: Final = 100
 """Characters of a name that are stored."""
 
 _LONGEST_SHOWN = 30
-_VERSION = 4
-_TYPES = {CONTACT, ABOUT, END, PUB, FUSION}
+_VERSION = 5
+TYPES: Final = frozenset({CONTACT, ABOUT, END, PUB, FUSION})
+"""Types of the messages that views are computed from."""
 _MOST_BEHIND = 2_000  # messages that the next opening has to read
+_RESTATED = 1 << 53  # above all numbers of messages
 
 
 def shown(name: str | None) -> str:
@@ -52,6 +55,7 @@ class Views:
         feeds: the store.
         origin: reference of the user's feed.
         hops: see Graph.
+        merged: returns the feeds whose branches are merged.
 
     Attributes:
         graph: of follows and blocks.
@@ -60,12 +64,21 @@ class Views:
         pubs: their addresses.
     """
 
-    def __init__(self, path: Path, feeds: SqliteFeeds, origin: str, hops: int) -> None:
+    def __init__(
+        self,
+        path: Path,
+        feeds: SqliteFeeds,
+        origin: str,
+        hops: int,
+        merged: Callable[[], list[str]] = list,
+    ) -> None:
         self._path = path
+        self._merged = merged
         self._feeds = feeds
         self._origin = origin
         self._hops = hops
         self._behind = 0  # messages that the file lacks
+        self._is_void = False
         if not self._load():
             self._begin()
         self._catch_up()
@@ -84,6 +97,20 @@ class Views:
             if self._behind >= _MOST_BEHIND:
                 self.save()
 
+    def restate(self, author: str, messages: Iterable[Message]) -> None:
+        """Let the statements of an author hold in the order of these messages, not of their numbers.
+
+        For a feed whose branches are merged (`ssb.branches`): two of its messages may have one number.
+        """
+        self._restated += 1
+        for number, message in enumerate(messages, _RESTATED + (self._restated << 32)):
+            if isinstance(message.content, dict):
+                self._add_content(author, number, message.content)
+
+    def discard(self) -> None:
+        """Save the views no more, so that the next opening computes them anew: messages were deleted."""
+        self._is_void = True
+
     def namer(self) -> Callable[[str], str | None]:
         """Return a function from feeds to their current names; None for feeds without a name.
 
@@ -100,6 +127,8 @@ class Views:
     def save(self) -> None:
         """Write the file; failures are ignored, as the views can be computed again."""
         self._catch_up()
+        if self._is_void:
+            return
         feeds: dict[str, int] = {}
         stated = [
             (feeds.setdefault(author, len(feeds)), feeds.setdefault(about, len(feeds)), relation, sequence)
@@ -109,6 +138,8 @@ class Views:
         content = {
             "version": _VERSION,
             "cursor": self._cursor,
+            "restated": self._restated,
+            "merged": sorted(self._merged()),
             "feeds": [*feeds],
             "stated": [*chain.from_iterable(stated)],
             "ended": [*self.graph.ends()],
@@ -131,6 +162,7 @@ class Views:
         self.fusions = Fusions()
         self.pubs = Pubs()
         self._cursor: tuple[int, str] = (0, "")
+        self._restated = 0  # how often restate() was called
 
     def _load(self) -> bool:
         """Read the file; return False if it is missing, damaged, or another store's."""
@@ -141,13 +173,14 @@ class Views:
             return False
 
     def _restore(self, content: dict[str, Any]) -> bool:
-        if content["version"] != _VERSION:
+        if content["version"] != _VERSION or content["merged"] != sorted(self._merged()):
             return False
         position, id_ = content["cursor"]
         if position and [stored.id for stored in self._feeds.log(position - 1, 1)] != [id_]:
             return False
         self._begin()
         self._cursor = position, id_
+        self._restated = int(content["restated"])
         feeds, numbers = content["feeds"], iter(content["stated"])
         relations = {int(relation): relation for relation in Relation}
         stated = (
@@ -180,7 +213,7 @@ class Views:
             self._cursor = last.position, last.id
 
     def _after(self, position: int) -> Iterable[Stored]:
-        return read_log(self._feeds, position, _TYPES)
+        return read_log(self._feeds, position, TYPES)
 
     def _fuse(self, message: Message) -> None:
         changed = self.fusions.add(message)
@@ -204,4 +237,4 @@ class Views:
             )
         elif kind == PUB:
             self.pubs.add_content(author, sequence, content)
-        return kind in _TYPES
+        return kind in TYPES

@@ -8,6 +8,7 @@ from base.timers import Timers
 from base.units import SECOND
 from ssb.mqtt.packets import (
     IDENTIFIERS,
+    REJECTED,
     UNAVAILABLE,
     Connect,
     Connected,
@@ -177,6 +178,12 @@ class Broker:
                 raise InvalidPacket("a packet that brokers send")
 
     def _connect(self, stream: int, packet: Connect) -> None:
+        if not packet.client and not packet.is_clean:  # there is no name to remember it by (3.1.3.1)
+            self._send(stream, Connected(False, REJECTED))
+            self._refuse(stream, "a session to be kept without a client's id", abort=False)
+            return
+        if not packet.client:
+            packet = packet._replace(client=f"\0{stream}")  # no client can send such an id
         if packet.is_clean:
             self._drop(packet.client)
         before = self._sessions.get(packet.client)

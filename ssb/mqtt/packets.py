@@ -23,8 +23,8 @@ LARGEST: Final = 1 << 20
 """Bytes of a packet, at most; the standard allows 256 MiB."""
 IDENTIFIERS: Final = 65_535
 """Packet identifiers, from 1 on."""
-UNAVAILABLE: Final = 3
-"""Why a broker refuses a client (3.2.2.3): the server is unavailable."""
+REJECTED, UNAVAILABLE = 2, 3
+"""Why a broker refuses a client (3.2.2.3): its id is not allowed, or the server is unavailable."""
 _PROTOCOL: Final = b"\x00\x04MQTT\x04"
 _FLAGS: Final[dict[int, int]] = {_Type.SUBSCRIBE: 2}
 """Flags of packets that have fixed ones; 0 of all others but PUBLISH."""

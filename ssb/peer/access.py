@@ -4,7 +4,7 @@ npm's ssb-invite: a guest connects with the key pair of the invite and calls `in
 peer follows a feed.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
 from ssb.canonical import Value
@@ -33,7 +33,7 @@ class AccessPolicy(Protocol):
         ...
 
     def is_guest(self, peer: str) -> bool:
-        """Whether a peer is the key pair of an invite."""
+        """Whether a peer is the key pair of an invite, even of one that is used up."""
         ...
 
     def use_invite(self, peer: str, arguments: Sequence[Value]) -> Value:
@@ -42,7 +42,14 @@ class AccessPolicy(Protocol):
 
 
 class OpenAccess:
-    """Admits and knows every peer, and has no invites."""
+    """Admits and knows every peer, and has no invites.
+
+    Args:
+        meets: whether to connect with a peer through a room.
+    """
+
+    def __init__(self, meets: Callable[[str], bool] = lambda _: True) -> None:
+        self._meets = meets
 
     def admits(self, peer: str) -> bool:
         """See AccessPolicy."""
@@ -54,7 +61,7 @@ class OpenAccess:
 
     def meets(self, peer: str) -> bool:
         """See AccessPolicy."""
-        return True
+        return self._meets(peer)
 
     def is_guest(self, peer: str) -> bool:
         """See AccessPolicy."""

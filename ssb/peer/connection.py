@@ -26,8 +26,9 @@ class Connection:
         heard: time of the last input, ns.
         is_answered: whether there was any.
         is_full: TCP accepts no more bytes for now.
-        is_guest: the remote is here to use its invite; so it stays when the invite is used up.
+        is_guest: the remote is here to use an invite, and nothing else.
         replication: the call of `ebt.replicate`; None if there is none.
+        branches: the call of `branches`, of either side; None if there is none.
         has_tried_ebt: this peer has called it, or does not wait for it any more.
         sources: calls of form source that this side answers.
         asks_by_history: this peer requests feeds by `createHistoryStream`, as the other has no EBT.
@@ -58,6 +59,7 @@ class Connection:
     is_guest: bool = False
     greeted: int = 0
     replication: int | None = None
+    branches: int | None = None
     has_tried_ebt: bool = False
     asks_by_history: bool = False
     sources: dict[int, HistorySource | BlobSource] = field(default_factory=dict)

@@ -80,7 +80,7 @@ class Connections(Mapping[int, Connection]):
         self._connections: dict[int, Connection] = {}
         self._timers = Timers[int]()
         self._changed: dict[int, None] = {}  # connections that may have output or a new deadline
-        self._calling: dict[int, str] = {}
+        self._calling: dict[int, tuple[str, str]] = {}  # the peer and the way of each call
         self._secrets: list[Secret] = []
         self.refused: Counter[str] = Counter()
         self.troubles: Counter[str] = Counter()
@@ -97,7 +97,8 @@ class Connections(Mapping[int, Connection]):
     @property
     def called(self) -> set[str]:
         """The peers that this one has called or is calling."""
-        return {each.called for each in self.values() if each.called}.union(self._calling.values())
+        calling = {remote for remote, _ in self._calling.values()}
+        return {each.called for each in self.values() if each.called} | calling
 
     def take_secrets(self) -> list[Secret]:
         """Return the secrets of streams opened since the last call."""
@@ -132,12 +133,13 @@ class Connections(Mapping[int, Connection]):
 
     def update(self, now: int) -> None:
         """Call peers, give up calls of little use, and send output."""
-        for remote, address, failures in self.scheduler.take_calls(now):
-            number = self.streams.open(remote, address, failures)
-            if number is None:
+        for remote, address, useless in self.scheduler.take_calls(now):
+            opened = self.streams.open(remote, address, useless)
+            if opened is None:
                 self._not_reached(remote, "it is in no room that this peer visits", now)
             else:
-                self._calling[number] = remote
+                number, way = opened
+                self._calling[number] = remote, way
         leaving = self.scheduler.next_to_close(now)
         if leaving is not None:
             for connection in list(self._connections.values()):
@@ -181,6 +183,8 @@ class Connections(Mapping[int, Connection]):
         A connection counts as changed until it is yielded, so an interrupted caller loses none.
         """
         self._changed |= {**dict.fromkeys(self._replication.take_changed()), **self._services.streaming}
+        if self._services.branches is not None:
+            self._changed |= dict.fromkeys(self._services.branches.exchange.take_changed())
         has_wants = self._services.blobs is not None or self._services.loose is not None
         numbers = list(self._connections if has_wants else self._changed)
         yield from self._take(self.streams.in_order(numbers))
@@ -212,13 +216,15 @@ class Connections(Mapping[int, Connection]):
     # Beginning
 
     def open(self, event: Opened, now: int) -> None:
-        """Begin the handshake on a new stream."""
-        called = self._calling.pop(event.stream, None)
+        """Begin the handshake on a new stream, unless it is a call to a peer that was removed meanwhile."""
+        called, room = self._calling.pop(event.stream, (None, self.streams.room_of(event.stream)))
+        if called is not None and called not in self.scheduler:
+            self.streams.close(event.stream, abort=True)
+            return
         if called is None:
             surplus = self._limits.surplus(event.peer[0], self._connections.values())
             if surplus is not None:
                 self._turn_away(surplus, "too many handshakes at once")
-        room = self.streams.room_of(event.stream)
         channel = self._channel(called, admits=self._access.meets if room else self._access.admits)
         self._connections[event.stream] = connection = Connection(
             event.stream, room or event.peer[0], called, now, channel, Calls(), heard=now, room=room
@@ -275,23 +281,34 @@ class Connections(Mapping[int, Connection]):
         """Return which of two connections with one peer to close.
 
         The newer one stays, as the older one may be dead. But if both peers have called each other at once,
-        both must decide alike: the call of the peer with the lower key stays.
+        both must decide alike: the call that goes through no room stays, which only one of them may be able
+        to make; else that of the peer with the lower key.
         """
         is_ours = older.called is not None
         if is_ours == (newer.called is not None) or newer.since > older.since + self._options.handshake:
             return older
+        if bool(older.room) != bool(newer.room):
+            return older if older.room else newer
         ours, theirs = (older, newer) if is_ours else (newer, older)
         return theirs if self._identity.ref < newer.remote else ours
 
     # Ending
 
     def remove_peer(self, remote: str, now: int, *, tunnels_only: bool = False) -> None:
-        """Stop calling a peer, and close the connections that serve the purpose of a call."""
+        """Stop calling a peer, and close the connections that serve the purpose of a call.
+
+        A call in its handshake ends, too: a peer is left, or blocked, at any time.
+        """
         self.scheduler.remove(remote)
         for connection in list(self._connections.values()):
             is_meant = connection.room or not tunnels_only
-            if connection.remote == remote and self._is_ours(connection) and is_meant:
+            if not self._is_ours(connection) or not is_meant:
+                continue
+            if connection.remote == remote:
                 self.close(connection, now)
+            elif not connection.remote and connection.called == remote:
+                self.streams.close(connection.number, abort=True)
+                self._forget(connection)
 
     @contextmanager
     def isolated(self, connection: Connection, now: int) -> Iterator[None]:
@@ -343,24 +360,29 @@ class Connections(Mapping[int, Connection]):
         if not remote:
             if connection.called is not None:
                 fault = fault or (_OTHER_PEER if connection.is_answered else _OTHER_NETWORK)
-                self._not_reached(connection.called, fault, now)
+                self._not_reached(connection.called, fault, now, connection.room)
             return
         others = (other for other in self._connections.values() if other.remote == remote)
         if self._is_ours(connection) and not any(map(self._is_ours, others)):
             if fault and not is_own:
-                self.scheduler.on_failed(remote, now, fault)
+                self.scheduler.on_failed(remote, now, fault, connection.room)
             else:
-                self.scheduler.on_closed(remote, now, fault)
+                self.scheduler.on_closed(remote, now, fault, connection.room)
             self._events.append(PeerEvent(now, "closed", remote, fault))
         self._services.close(connection, now)
 
     def end_call(self, event: Closed, now: int) -> None:
         """Handle the end of a stream without a connection: a call has failed."""
         if event.stream in self._calling:
-            self._not_reached(self._calling.pop(event.stream), event.reason, now)
+            remote, way = self._calling.pop(event.stream)
+            self._not_reached(remote, event.reason, now, way)
 
-    def _not_reached(self, remote: str, reason: str, now: int) -> None:
-        self.scheduler.on_failed(remote, now, reason)
+    def _not_reached(self, remote: str, reason: str, now: int, way: str = "") -> None:
+        """Record a failed call; if the peer has called meanwhile, it is reached, and another call would only
+        replace that connection."""
+        if self.has(remote):
+            return
+        self.scheduler.on_failed(remote, now, reason, way)
         self._events.append(PeerEvent(now, "not reached", remote, reason))
 
     def _forget(self, connection: Connection) -> None:

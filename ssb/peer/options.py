@@ -29,6 +29,7 @@ class PeerOptions(NamedTuple):
         calls_loopback: call pubs whose address is this machine's own.
         scheduler: see SchedulerOptions.
         replication: see Limits.
+        blob_storage_limit: bytes of all blobs, see StorageLimit; None for no limit.
     """
 
     network: bytes = MAIN_NETWORK
@@ -42,3 +43,4 @@ class PeerOptions(NamedTuple):
     calls_loopback: bool = False
     scheduler: SchedulerOptions = SchedulerOptions()
     replication: Limits = DEFAULT_LIMITS
+    blob_storage_limit: int | None = None

@@ -16,9 +16,11 @@ from base.endpoint import (
     Writable,
 )
 from base.timers import earliest
+from ssb.branches.exchange import BranchExchange
 from ssb.keys import Identity
 from ssb.message import ForkedFeed, InvalidMessage, Message
 from ssb.peer.access import OPEN_ACCESS, AccessPolicy
+from ssb.peer.branch_calls import BranchCalls
 from ssb.peer.connection import Connection
 from ssb.peer.connections import Connections
 from ssb.peer.options import PeerOptions
@@ -55,6 +57,7 @@ class Peer:
         loose: single messages by their ids; None if it handles none.
         visits: rooms to visit, and streams through them; None if it visits none.
         room: the room that it is; None if it is none.
+        branches: the replication of merged feeds beside that of all feeds; None if it merges none.
 
     Attributes:
         protocol: of replication.
@@ -78,9 +81,12 @@ class Peer:
         loose: Loose | None = None,
         visits: Visits | None = None,
         room: Room | None = None,
+        branches: BranchExchange | None = None,
     ) -> None:
         self._identity = identity
+        self._feeds = feeds
         self._access = access
+        self._visits = visits
         self._epoch_ms = epoch_ms
         self.protocol: Replication = replication or Ebt(feeds, clocks, wanted, options.replication, random)
         self._announcements = {port: str(address).encode() for port, address in announcements.items()}
@@ -89,7 +95,8 @@ class Peer:
         self._outputs: list[tuple[int, bytes, Address | None]] = []
         self._events: list[PeerEvent] = []
         rooms = [each for each in (visits, room) if each is not None]
-        self.services = Services(identity.ref, feeds, self.protocol, blobs, access, loose, rooms)
+        calls = None if branches is None else BranchCalls(branches)
+        self.services = Services(identity.ref, feeds, self.protocol, blobs, access, loose, rooms, calls)
         self._streams = Streams(visits)
         self.connections = Connections(
             identity, options, random, access, self.protocol, self.services, self._events, self._streams
@@ -114,17 +121,18 @@ class Peer:
             self.connections.scheduler.add(remote, address, now, is_kept=is_kept, is_hearsay=is_hearsay)
             self.connections.update(now)
 
-    def meet(self, remote: str, now: int) -> None:
-        """Call a peer that is in a room, unless there is a connection with it."""
-        connections = self.connections
-        connections.scheduler.meet(remote, now, is_connected=connections.has(remote))
-        self.connections.update(now)
+    def heed(self, remote: str, now: int) -> None:
+        """Call a peer that is in a room if it is to be met there, unless there is a connection with it.
 
-    def part(self, remote: str, now: int) -> None:
-        """Stop calling a peer that can be reached through rooms only, and close tunnels to it."""
-        if self.connections.scheduler.address(remote) is None:
-            self.connections.remove_peer(remote, now, tunnels_only=True)
-            self.connections.update(now)
+        If it has left, or is not to be met any more, end the calls and the tunnels to it; a peer with an
+        address goes on being called there.
+        """
+        connections = self.connections
+        if self._visits is not None and self._visits.rooms_with(remote) and self._access.meets(remote):
+            connections.scheduler.meet(remote, now, is_connected=connections.has(remote))
+        elif remote in connections.scheduler and connections.scheduler.address(remote) is None:
+            connections.remove_peer(remote, now, tunnels_only=True)
+        connections.update(now)
 
     def remove(self, remote: str, now: int) -> None:
         """Stop calling a peer, and close the connection to it."""
@@ -153,6 +161,15 @@ class Peer:
                 self.connections.changed(connection)
         self.connections.update(now)
 
+    def merge(self, feeds: Collection[str], now: int) -> None:
+        """Replicate these feeds with all their branches from now on, and no others."""
+        branches = self.services.branches
+        if branches is not None and branches.replace(feeds, now):
+            for connection in self.connections.values():
+                if connection.remote and connection.is_served:
+                    branches.call(connection, now)
+            self.connections.update(now)
+
     def on_lost(self, feed: str, now: int) -> None:
         """Fetch again messages of a feed that are damaged in the store."""
         self.protocol.on_lost(feed, now)
@@ -178,7 +195,7 @@ class Peer:
         Returns for each feed with an invalid message the reason; raises StoreError.
         """
         refused = self.protocol.append(messages, now, self._now_ms(now))
-        self._events += [PeerEvent(now, "stored", message=stored) for stored in self._take_stored()]
+        self._events += [PeerEvent(now, "stored", message=stored) for stored in self._take_stored(now)]
         self.connections.update(now)
         return refused
 
@@ -193,7 +210,10 @@ class Peer:
 
     def on_appended(self, feed: str, now: int) -> None:
         """Pass on messages that another has stored, such as this peer's own."""
-        self.protocol.on_appended(feed, now)
+        if not self._feeds.is_frozen(feed):
+            self.protocol.on_appended(feed, now)
+        if self.services.branches is not None and feed in self.services.branches.exchange.wanted:
+            self.services.branches.exchange.on_appended(feed, now)
         self.connections.update(now)
 
     def query(self, feed: str, now: int) -> None:
@@ -237,6 +257,7 @@ class Peer:
         return earliest(
             # The application may have changed the replication without this peer.
             0 if self.protocol.has_changed else None,
+            *(() if self.services.branches is None else self.services.branches.deadlines()),
             self._announces_at,
             self.protocol.next_deadline(),
             self.connections.next_deadline(),
@@ -249,6 +270,8 @@ class Peer:
             self._outputs += [(port, text, None) for port, text in self._announcements.items()]
         self.connections.wake(now)
         self.protocol.wake(now)
+        if self.services.branches is not None:
+            self.services.branches.exchange.wake(now)
         self.connections.update(now)
 
     def on_stream(self, event: StreamEvent, now: int) -> None:
@@ -295,7 +318,7 @@ class Peer:
 
     def _report_stored(self, connection: Connection, now: int) -> None:
         """Create the events for a peer's input: new messages, and answers."""
-        messages = self._take_stored()
+        messages = self._take_stored(now, connection.number)
         connection.useful += len(messages)
         self.connections.scheduler.on_useful(connection.remote, len(messages))
         self._events += [PeerEvent(now, "stored", connection.remote, message=message) for message in messages]
@@ -307,8 +330,14 @@ class Peer:
                 PeerEvent(now, "answered", answer.remote, f"{answer.feed}: {said}", answer=answer)
             )
 
-    def _take_stored(self) -> list[Message]:
+    def _take_stored(self, now: int, by: int | None = None) -> list[Message]:
+        """Return the new messages, those of other branches among them; `by` is their connection."""
         stored = self.protocol.take_stored()
+        if self.services.branches is not None:
+            others = self.services.branches.came(stored, now, by)
+            for feed in {message.author: None for message in others}:
+                self.protocol.on_appended(feed, now, by)
+            stored = [*stored, *others]
         if self.services.loose is not None:
             self.services.loose.came(stored)
         if self.services.blobs is not None:

@@ -14,8 +14,9 @@ class PeerEvent(NamedTuple):
         time: ns.
         event: "connected"; "closed"; "refused", the connection was closed for a fault; "not reached", a call
             failed; "stored", a message was received or appended; "answered", a peer has answered a query
-            of a feed; or "failed", a step that needs no command has failed.
-        remote: the other peer's reference; "" if it is unknown, or there is none.
+            of a feed; "dropped", a blob for lack of room; or "failed", a step that needs no command has
+            failed.
+        remote: the other peer's reference, or the dropped blob's; "" if it is unknown, or there is none.
         detail: the reason, for people.
         message: the stored message.
         answer: the answer.

@@ -50,6 +50,8 @@ class _Known:
         has_worked: a call of the address has reached the peer.
         due: when it may be called, ns.
         failures: in a row: failed calls, and connections that soon ended with a fault.
+        useless: the way (see Streams) of the last call that failed, or of the last connection that ended with
+            a fault or without a message; None before that.
         reason: of the last one; "" if there is a connection.
         state: "idle", "calling" or "connected".
         since: when it was connected, ns.
@@ -65,6 +67,7 @@ class _Known:
     since: int = 0
     useful: int = 0
     has_worked: bool = False
+    useless: str | None = None
 
     def rate(self, now: int) -> float:
         """New messages a second on the connection."""
@@ -116,7 +119,7 @@ class Scheduler:
         if known is None or known.address is None:
             self.add(peer, None, now)
         elif known.state == "idle" and not is_connected:
-            known.due, known.failures = now, 1
+            known.due, known.failures, known.useless = now, 1, ""
             self._set_timers(peer)
         known = self._known.get(peer)
         if is_connected and known is not None and known.state == "idle":
@@ -143,7 +146,7 @@ class Scheduler:
             known.is_kept |= is_kept
             known.has_worked &= known.address == address
             if known.state == "idle" and (is_kept or known.address != address):
-                known.due, known.failures = now, 0
+                known.due, known.failures, known.useless = now, 0, None
             if known.state == "idle" or is_kept:
                 known.address = address
             self._set_timers(peer)
@@ -187,8 +190,8 @@ class Scheduler:
             if known.reason
         }
 
-    def on_failed(self, peer: str, now: int, reason: str = "") -> None:
-        """Record a failed call, or a disconnection for a fault: the peer has to wait.
+    def on_failed(self, peer: str, now: int, reason: str = "", way: str = "") -> None:
+        """Record a failed call on a way, or a disconnection for a fault: the peer has to wait.
 
         A connection that was useful, or that has lasted for a turn, resets the count of failures.
         """
@@ -196,26 +199,28 @@ class Scheduler:
         if known is not None:
             lasted = known.state == "connected" and now >= known.since + self._options.turn
             known.failures = 1 if lasted or known.useful else known.failures + 1
+            known.useless = way
             known.reason, known.useful = reason, 0
             pause = min(self._options.first_pause << min(known.failures - 1, 30), self._options.last_pause)
             known.due = now + int(pause * self._random.uniform(0.5, 1.0))
             self._set_state(peer, known, "idle")
 
-    def on_closed(self, peer: str, now: int, reason: str = "") -> None:
+    def on_closed(self, peer: str, now: int, reason: str = "", way: str = "") -> None:
         """Record the end of a connection without a fault of the other; the reason is this peer's."""
         known = self._known.get(peer)
         if known is not None:
             pause = _OWN_PAUSE if reason else self._options.first_pause
             known.failures, known.reason = 0, reason
+            known.useless = known.useless if known.useful else way
             known.due = now + int(pause * self._random.uniform(0.5, 1.0))
             self._set_state(peer, known, "idle")
 
-    def take_calls(self, now: int) -> list[tuple[str, Address | None, int]]:
-        """Return the peers to call now, with their addresses and failures in a row.
+    def take_calls(self, now: int) -> list[tuple[str, Address | None, str | None]]:
+        """Return the peers to call now, with their addresses and the ways that were useless last.
 
         They count as being called until on_connected() or on_failed().
         """
-        chosen: list[tuple[str, Address | None, int]] = []
+        chosen: list[tuple[str, Address | None, str | None]] = []
         if not self._may_call() or not self._is_due(self._idle, now):
             return chosen
         waiting = self._waiting(now)
@@ -225,7 +230,7 @@ class Scheduler:
             peer = waiting.pop(0)
             known = self._known[peer]
             self._set_state(peer, known, "calling")
-            chosen.append((peer, known.address, known.failures))
+            chosen.append((peer, known.address, known.useless))
         return chosen
 
     def next_to_close(self, now: int) -> str | None:

@@ -4,9 +4,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
+from base.timers import earliest
+from ssb.branches.exchange import BRANCHES
 from ssb.canonical import Value
 from ssb.message import ForkedFeed, InvalidMessage
 from ssb.peer.access import OPEN_ACCESS, USE_INVITE, AccessPolicy, InvalidInvite
+from ssb.peer.branch_calls import BOTH, BranchCalls
 from ssb.peer.connection import Connection
 from ssb.replication import blobs, history, loose
 from ssb.replication.blobs import BlobFetch, Blobs, BlobSource
@@ -68,9 +71,10 @@ class Services:
         access: decides who may connect, and who is a guest.
         loose: single messages by their ids; None if it handles none.
         rooms: the protocols of rooms, of those who visit them and of rooms themselves.
+        branches: the exchange of merged feeds; None if it merges none.
 
     Attributes:
-        blobs, loose, rooms: see above.
+        blobs, loose, rooms, branches: see above.
     """
 
     def __init__(
@@ -82,7 +86,9 @@ class Services:
         access: AccessPolicy = OPEN_ACCESS,
         loose: Loose | None = None,
         rooms: Sequence[LineService] = (),
+        branches: BranchCalls | None = None,
     ) -> None:
+        self.branches = branches
         self.rooms = rooms
         self._reference = reference
         self._feeds = feeds
@@ -162,6 +168,8 @@ class Services:
             connection.has_tried_ebt = True
             arguments: list[Value] = [dict(self._replication.request)]
             self._replicate(connection, connection.calls.call(name, arguments, "duplex"), now)
+        if self.branches is not None:
+            self.branches.call(connection, now)
         if self.blobs is not None:
             self.blobs.open(connection.number)
             connection.wants_heard = connection.calls.call(blobs.CREATE_WANTS, [], "source")
@@ -170,6 +178,8 @@ class Services:
 
     def close(self, connection: Connection, now: int) -> None:
         """Remove a connection."""
+        if self.branches is not None:
+            self.branches.close(connection, now)
         self._streaming.pop(connection.number, None)
         if self.blobs is not None:
             self.blobs.close(connection.number)
@@ -226,7 +236,8 @@ class Services:
             return 0
         if self.loose is not None and connection.loose and self.loose.has_output(connection.number):
             return 0
-        return None if connection.replication is None else self._replication.output_due(connection.number)
+        due = None if connection.replication is None else self._replication.output_due(connection.number)
+        return due if self.branches is None else earliest(due, self.branches.output_due(connection))
 
     def send_output(self, connection: Connection, now: int) -> None:
         """Make the calls that are due, and send parts of streams, as much as TCP accepts for now."""
@@ -235,6 +246,8 @@ class Services:
         if call is not None:
             for body in self._replication.take_output(connection.number, _ROOM, now):
                 calls.send(call, body)
+        if self.branches is not None:
+            self.branches.send_output(connection, _ROOM, now)
         for call, source in list(connection.sources.items()):
             for body in source.take_output(_ROOM // len(connection.sources)):
                 calls.send(call, body, source.body_type)
@@ -312,7 +325,7 @@ class Services:
                 ours = connection.replication
                 if not why and ours is not None and ours > 0 and connection.called is None:
                     # Both have called at once: the call of the side that opened the connection stays.
-                    calls.end(ours, "the other side has called, too")
+                    calls.end(ours, BOTH)
                     self._replication.close(connection.number, now)
                 elif ours is not None:
                     why = f"there is a call of {'.'.join(event.name)} on this connection"
@@ -328,7 +341,9 @@ class Services:
             case ("blobs", "createWants"), "source" if self.blobs is not None:
                 connection.wants_told = call
             case ("blobs", "get"), "source" if self.blobs is not None:
-                self._stream(connection, call, BlobSource(self.blobs.store, arguments))
+                blob_source = BlobSource(self.blobs.store, arguments)
+                self.blobs.on_wanted_here(blob_source.blob)
+                self._stream(connection, call, blob_source)
             case ("blobs", "has" | "size"), "async" if self.blobs is not None:
                 size = self.blobs.store.size(blobs.read_reference(arguments[0] if arguments else None))
                 calls.answer(call, size is not None if event.name == blobs.HAS else size)
@@ -336,6 +351,8 @@ class Services:
                 self.loose is not None and len(connection.loose) < _MOST_STREAMS
             ):
                 connection.loose[call] = None
+            case branches, "duplex" if self.branches is not None and branches == BRANCHES:
+                self.branches.serve(connection, call, now)
             case ("gossip", "ping"), "duplex":
                 connection.pings.add(call)
             case ("whoami",), "async":
@@ -369,6 +386,8 @@ class Services:
             self._on_piece(connection, call, event.body, now)
         elif call == connection.wants_heard and self.blobs is not None:
             self.blobs.receive(connection.number, event.body)
+        elif call == connection.branches and self.branches is not None:
+            self.branches.receive(connection, event.body, now, now_ms)
         elif call in connection.loose and self.loose is not None:
             self.loose.receive(connection.number, event.body, now_ms)
         elif call in connection.pings:
@@ -397,6 +416,8 @@ class Services:
                 self.blobs.on_finished(connection.number, blob_fetch.blob, event.error)
         if call == connection.wants_told:
             connection.wants_told = None
+        if call == connection.branches and self.branches is not None:
+            self.branches.close(connection, now)
         if call == connection.replication:
             connection.replication = None
             self._replication.close(connection.number, now)

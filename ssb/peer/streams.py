@@ -23,18 +23,24 @@ class Streams:
         actions, self._actions = self._actions, []
         return actions
 
-    def open(self, remote: str, address: Address | None, failures: int) -> int | None:
-        """Open a stream to a peer; return its number, None if there is no way.
+    def open(self, remote: str, address: Address | None, useless: str | None) -> tuple[int, str] | None:
+        """Open a stream to a peer; return its number and its way, None if there is none.
 
-        It leads to the address; or through a room if there is none, and at each second time after failures.
+        A way is a room that the peer is in, or "" for its address. The ways take turns: the one after the way
+        that was useless last is taken, so a room that swallows all keeps nobody from the others. Both peers
+        leave it at the same time, and meet on the next way that they share.
         """
-        number = None
-        if self._visits is not None and (address is None or failures % 2):
-            number = self._visits.connect(remote)
-        if number is None and address is not None:
-            number = next(self._numbers)
-            self._actions.append(Connect(number, address))
-        return number
+        rooms = {} if self._visits is None else self._visits.rooms_with(remote)
+        ways = [*([""] if address is not None else []), *sorted(rooms)]
+        if not ways:
+            return None
+        way = ways[(ways.index(useless) + 1) % len(ways)] if useless in ways else ways[0]
+        if self._visits is not None and way:
+            return self._visits.connect(remote, rooms[way]), way
+        assert address is not None
+        number = next(self._numbers)
+        self._actions.append(Connect(number, address))
+        return number, way
 
     def room_of(self, number: int) -> str:
         """Return the room that carries a stream; "" if it is one of TCP."""

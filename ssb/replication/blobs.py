@@ -25,6 +25,7 @@ from ssb.canonical import Value, stringify
 from ssb.keys import InvalidRef, parse_blob
 from ssb.message import Message
 from ssb.replication.replication import InvalidRequest, read_object
+from ssb.replication.storage import StorageLimit
 from ssb.store.blobs import MAX_SIZE, BlobStore, Incoming
 from ssb.store.contents import Contents
 from ssb.transport.muxrpc import BodyType
@@ -79,6 +80,9 @@ class BlobSource:
         blobs: the store.
         arguments: of the call: a reference, or an object with `hash` or `key`, and maybe `size` and `max`.
             Raises InvalidRequest, also for a blob that is not held.
+
+    Attributes:
+        blob: its reference.
     """
 
     body_type = BodyType.BINARY
@@ -87,9 +91,9 @@ class BlobSource:
         options = arguments[0] if arguments else None
         if not isinstance(options, dict):
             options = {"hash": options}
-        self._blob = read_reference(options.get("hash", options.get("key")))
+        self.blob = read_reference(options.get("hash", options.get("key")))
         self._blobs = blobs
-        size = blobs.size(self._blob)
+        size = blobs.size(self.blob)
         if size is None:
             raise InvalidRequest("the blob is not here")
         if options.get("size", size) != size:
@@ -115,7 +119,7 @@ class BlobSource:
         parts = []
         while room > 0 and not self.is_over:
             try:
-                part = self._blobs.read(self._blob, self._sent, min(_PIECE, self._size - self._sent))
+                part = self._blobs.read(self.blob, self._sent, min(_PIECE, self._size - self._sent))
             except KeyError:  # deleted meanwhile: the remote sees that it is too short
                 self._size = self._sent
                 break
@@ -151,14 +155,20 @@ class Blobs:
         store: the store of blobs.
         limits: see BlobLimits.
         contents: the contents of detached messages in it; None: such messages are as any other.
+        storage: a limit on all blobs; None for none.
     """
 
     def __init__(
-        self, store: BlobStore, limits: BlobLimits = DEFAULT_LIMITS, contents: Contents | None = None
+        self,
+        store: BlobStore,
+        limits: BlobLimits = DEFAULT_LIMITS,
+        contents: Contents | None = None,
+        storage: StorageLimit | None = None,
     ) -> None:
         self._store = store
         self._limits = limits
         self.contents = contents
+        self._storage = storage
         self._wanted: dict[str, int] = {}
         self._lacking: dict[str, dict[str, None]] = {}  # contents to be wanted, by author
         self._asked: dict[str, str] = {}  # contents wanted as such, and not by want() -> their authors
@@ -180,10 +190,16 @@ class Blobs:
         """Fetch a blob when a peer offers it; return whether it is held already. Raises InvalidRef."""
         parse_blob(blob)
         if self._store.size(blob) is not None:
+            self.on_wanted_here(blob)
             return True
         self._asked.pop(blob, None)
         self._add_want(blob, _OWN)
         return False
+
+    def on_wanted_here(self, blob: str) -> None:
+        """Record that the user or a peer wants a blob that is here."""
+        if self._storage is not None:
+            self._storage.on_want(blob)
 
     def came(self, messages: Iterable[Message]) -> None:
         """Handle new messages of feeds: want contents of detached ones, drop those that are to be deleted."""
@@ -252,6 +268,9 @@ class Blobs:
         """Announce a blob to the peers that want it."""
         self._end_want(blob)
         size = self._store.size(blob)
+        if self._storage is not None and size is not None:
+            self._storage.on_want(blob)
+            self._storage.make_room()
         for session in self._sessions.values():
             if size is not None and session.wants.pop(blob, None) is not None:
                 session.news[blob] = size
@@ -307,12 +326,16 @@ class Blobs:
         """Return the blobs to fetch on a connection: `on_data` and `on_finished` have to follow."""
         session = self._sessions[number]
         chosen = []
-        for blob, size in session.has.items():
+        for blob, size in [*session.has.items()]:
             if len(session.fetching) >= self._limits.fetches:
                 break
             if any(blob in other.fetching for other in self._sessions.values()):
                 continue
-            if blob in self._wanted and self._accepts(blob, size):
+            if blob not in self._wanted or not self._accepts(blob, size):
+                continue
+            if self._storage is not None and not self._storage.make_room(size):
+                del session.has[blob]  # until it is offered again
+            else:
                 session.fetching[blob] = self._store.receive(blob, max_size=min(size, self._limits.max_size))
                 chosen.append(blob)
         return chosen

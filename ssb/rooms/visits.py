@@ -127,15 +127,12 @@ class Visits:
         connection, _ = self._streams.get(stream, (0, 0))
         return self._visits[connection].line.remote if connection else ""
 
-    def is_present(self, peer: str) -> bool:
-        """Whether a peer is in a room that this one visits."""
-        return any(peer in visit.attendants for visit in self.rooms)
+    def rooms_with(self, peer: str) -> dict[str, Visit]:
+        """Return the visits of the rooms that a peer is in, by the rooms."""
+        return {visit.line.remote: visit for visit in self.rooms if peer in visit.attendants}
 
-    def connect(self, peer: str) -> int | None:
-        """Open a stream to a peer in a room; return its number, None if it is in none."""
-        visit = next((visit for visit in self.rooms if peer in visit.attendants), None)
-        if visit is None:
-            return None
+    def connect(self, peer: str, visit: Visit) -> int:
+        """Open a stream to a peer in a room; return its number."""
         call = visit.line.calls.call(CONNECT, [{"portal": visit.line.remote, "target": peer}], "duplex")
         return self._begin(visit, call, peer)
 

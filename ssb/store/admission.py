@@ -111,6 +111,16 @@ class Admission(FeedStore, Closing, ABC):
     ) -> Message:
         """Sign content as the next message of the identity's feed, and store it."""
         self._check_unforked(identity.ref)
+        return self.go_on(identity, content, now_ms, on_signed)
+
+    def go_on(
+        self,
+        identity: Identity,
+        content: Mapping[str, Any] | str,
+        now_ms: float,
+        on_signed: Callable[[Message], None] | None = None,
+    ) -> Message:
+        """Publish, even if the feed is forked: its branches are merged (`ssb.branches`)."""
         _check_open(self._ends.get(identity.ref))
         previous = self._newest(identity.ref)
         message = Message.create(identity, previous, content, now_ms, self._hmac_key)
@@ -121,6 +131,10 @@ class Admission(FeedStore, Closing, ABC):
         self._commit(changes)
         self._ends |= changes.ends
         return message
+
+    def adopt(self, messages: Sequence[Message], received: float) -> None:
+        """Store the next messages of a forked feed whose branches are merged; they are verified already."""
+        self._commit(Changes(received, [*messages]))
 
     def fork_of(self, feed: str) -> int | None:
         """The number of a forked feed's first ignored message (`ignored_from`); None if it is not forked."""

@@ -27,7 +27,7 @@ _HEX: Final = frozenset("0123456789abcdef")
 
 
 class RefusedBlob(ValueError):
-    """A blob that is too large, for which there is no room, or with another hash."""
+    """A blob that is too large, or has another hash."""
 
 
 class BlobStore(Protocol):
@@ -57,6 +57,12 @@ class BlobStore(Protocol):
     def remove(self, blob: str) -> bool:
         """Delete a blob; return whether it was held."""
 
+    def touch(self, blob: str) -> None:
+        """Record that a blob is wanted now; no effect if it is not held."""
+
+    def by_last_want(self) -> list[str]:
+        """The blobs that are held, in the order in which they were added, or last wanted."""
+
     def close(self) -> None:
         """Release files and lock."""
 
@@ -82,16 +88,13 @@ class Incoming:
     def write(self, data: bytes) -> None:
         """Append the next piece.
 
-        Raises RefusedBlob if the blob gets too large or there is no room for it; it is then dropped.
+        Raises RefusedBlob if the blob gets too large; it is then dropped.
         """
         if not self._is_open:
             raise ValueError("the blob is finished or dropped")
         if self.size + len(data) > self._max_size:
             self.abort()
             raise RefusedBlob(f"blob is larger than {self._max_size} bytes")
-        if self._store.quota is not None and self._store.used + len(data) > self._store.quota:
-            self.abort()
-            raise RefusedBlob(f"no room for the blob: all blobs may have {self._store.quota} bytes")
         try:
             self._store._write(self._place, data)
         except BaseException:
@@ -134,12 +137,10 @@ class _Blobs(BlobStore, Closing, ABC):
 
     Args:
         max_size: bytes of the largest blob.
-        quota: bytes of all blobs together; None for no limit.
     """
 
-    def __init__(self, max_size: int, quota: int | None) -> None:
+    def __init__(self, max_size: int) -> None:
         self.max_size = max_size
-        self.quota = quota
         self.used = 0
 
     @abstractmethod
@@ -175,11 +176,10 @@ class MemoryBlobs(_Blobs):
 
     Args:
         max_size: bytes of the largest blob.
-        quota: bytes of all blobs together; None for no limit.
     """
 
-    def __init__(self, max_size: int = MAX_SIZE, quota: int | None = None) -> None:
-        super().__init__(max_size, quota)
+    def __init__(self, max_size: int = MAX_SIZE) -> None:
+        super().__init__(max_size)
         self._blobs: dict[str, bytes] = {}
         self._places: dict[int, bytearray] = {}
         self._next = 0
@@ -204,6 +204,15 @@ class MemoryBlobs(_Blobs):
         data = self._blobs.pop(blob, None)
         self.used -= len(data or b"")
         return data is not None
+
+    def touch(self, blob: str) -> None:
+        """Record that a blob is wanted now; no effect if it is not held."""
+        if blob in self._blobs:
+            self._blobs[blob] = self._blobs.pop(blob)
+
+    def by_last_want(self) -> list[str]:
+        """The blobs that are held, in the order in which they were added, or last wanted."""
+        return [*self._blobs]
 
     def close(self) -> None:
         """No effect."""
@@ -232,15 +241,12 @@ class DirectoryBlobs(_Blobs):
     Args:
         directory: its path; that of stock peers is `~/.ssb/blobs`.
         max_size: bytes of the largest blob.
-        quota: bytes of all blobs together; None for no limit.
 
     Raises StoreError: in use by another process, or the disk fails.
     """
 
-    def __init__(
-        self, directory: str | os.PathLike[str], max_size: int = MAX_SIZE, quota: int | None = None
-    ) -> None:
-        super().__init__(max_size, quota)
+    def __init__(self, directory: str | os.PathLike[str], max_size: int = MAX_SIZE) -> None:
+        super().__init__(max_size)
         self.directory = Path(directory)
         self._files: dict[int, int] = {}
         self._next = 0
@@ -301,6 +307,19 @@ class DirectoryBlobs(_Blobs):
             raise self._error(error) from error
         self.used -= size
         return True
+
+    def touch(self, blob: str) -> None:
+        """Record that a blob is wanted now, as its file's time; no effect if it is not held."""
+        with suppress(InvalidRef, OSError):
+            os.utime(self._path(blob))
+
+    def by_last_want(self) -> list[str]:
+        """The blobs that are held, in the order in which they were added, or last wanted."""
+        try:
+            times = {blob: self._path(blob).stat().st_mtime_ns for blob in self.blobs()}
+        except OSError as error:
+            raise self._error(error) from error
+        return sorted(times, key=times.__getitem__)
 
     def damaged(self) -> Iterator[str]:
         """Read all blobs, and yield those that do not match their hashes."""

@@ -137,7 +137,11 @@ class Contents:
 
     def wants(self, blob: str) -> bool:
         """Whether a message that is not dropped lacks this blob, within its author's quota."""
-        return bool(self._sizes.get(blob)) and self._blobs.size(blob) is None and not self.refuses(blob)
+        return self.needs(blob) and self._blobs.size(blob) is None and not self.refuses(blob)
+
+    def needs(self, blob: str) -> bool:
+        """Whether a blob is, or may be, the content of a message that is not dropped, within the quota."""
+        return bool(self._sizes.get(blob))
 
     def expects(self, blob: str, size: int) -> bool:
         """Whether a blob of so many bytes may be a wanted content."""

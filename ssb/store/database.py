@@ -198,3 +198,23 @@ def keep_private(path: Path) -> None:
         mode = path.stat().st_mode
         if mode & 0o077:
             path.chmod(mode & 0o700)
+
+
+def words_of(path: Path) -> list[str]:
+    """Return the words of a file; none if it is missing. Raises StoreError."""
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").split()
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise StoreError(f"{path}: {error.strerror}") from None
+
+
+def add_words(path: Path, *words: str) -> None:
+    """Append to the words of a private file, one a line. Raises StoreError."""
+    try:
+        file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        with open(file, "w", encoding="utf-8") as lines:
+            lines.writelines(f"{word}\n" for word in words)
+    except OSError as error:
+        raise StoreError(f"{path}: {error.strerror}") from None

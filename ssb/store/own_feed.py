@@ -82,13 +82,15 @@ class OwnFeed:
         content: Mapping[str, Any] | str,
         now_ms: float,
         on_signed: Callable[[Message], None] | None = None,
+        publish: Callable[..., Message] | None = None,
     ) -> Message:
         """Sign content as the next message; when it returns, message and mark are durable.
 
-        Raises UnsureFeed, and the errors of FeedStore.publish(), which also explains `on_signed`.
+        `publish` is called in place of FeedStore.publish(), which also explains `on_signed`. Raises
+        UnsureFeed, and the errors of that.
         """
         self.check()
-        message = self._feeds.publish(self._identity, content, now_ms, on_signed)
+        message = (publish or self._feeds.publish)(self._identity, content, now_ms, on_signed)
         self.advance()
         return message
 

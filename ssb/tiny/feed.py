@@ -57,6 +57,7 @@ class Feed:
         identity: of the author, if the feed is local.
         condition: FINE, FORKED, BROKEN or ENDED.
         waiting: entries that lack chunks, by their numbers.
+        expected: the demultiplexer of the next entry.
     """
 
     row: int
@@ -69,8 +70,12 @@ class Feed:
     identity: Identity | None
     condition: int = FINE
     waiting: dict[int, Waiting] = field(default_factory=dict)
+    expected: bytes = field(init=False)
 
-    @property
-    def expected(self) -> bytes:
-        """The demultiplexer of the next entry."""
-        return entry_demultiplexer(self.key, self.sequence + 1, self.tip)
+    def __post_init__(self) -> None:
+        self.extend(self.sequence, self.tip)
+
+    def extend(self, sequence: int, tip: bytes) -> None:
+        """Set number and id of the last entry."""
+        self.sequence, self.tip = sequence, tip
+        self.expected = entry_demultiplexer(self.key, sequence + 1, tip)

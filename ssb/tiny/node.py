@@ -18,6 +18,7 @@ fails, StoreError ends the call, and the node must be created again from its sto
 """
 
 import zlib
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from itertools import takewhile
@@ -26,6 +27,8 @@ from typing import Final, Protocol
 
 from base.endpoint import Address
 from base.timers import earliest
+from ssb.bipf import encode
+from ssb.ending import END
 from ssb.tiny import goset, vectors
 from ssb.tiny.entry import DEMUX, PACKET, Entry, InvalidEntry, pointer_to, read
 from ssb.tiny.feed import ENDED, FINE, FORKED, ForkedFeed
@@ -177,6 +180,10 @@ class Node:
             each.wants.announce(now)
         return entry
 
+    def end(self, feed: bytes, now: int) -> None:
+        """Write the last entry of a local feed. Raises as the store does."""
+        self.publish(feed, encode({"type": END}), now)
+
     def broadcast(self, packet: bytes, kind: str, now: int) -> None:
         """Send a packet out of all ports, unrequested, and without storing it."""
         self._now = max(self._now, now)
@@ -225,10 +232,8 @@ class Node:
 
     def next_deadline(self) -> int | None:
         """See Endpoint."""
-        deadlines = [self._outbox.next_deadline(), self.sets.next_deadline()]
-        if self.program is not None:
-            deadlines.append(self.program.next_deadline())
-        return earliest(*deadlines)
+        due = self.program.next_deadline() if self.program is not None else None
+        return earliest(self._outbox.next_deadline(), self.sets.next_deadline(), due)
 
     def wake(self, now: int) -> None:
         """Send the vectors that are due, and wake the program."""
@@ -322,14 +327,17 @@ class Node:
         self.taken["novelty" if len(packet) == goset.NOVELTY_LENGTH else "claim"] += 1
 
     def _on_want(self, which: Replica, packet: bytes, port: int, now: int) -> None:
-        keys = which.keys.keys
+        keys, feeds = which.keys.keys, self.store.feeds
         credit, due = CREDIT, now + round(self._random.random() * self._timing.spread)  # all at once
         has_less = True
         for place, first in vectors.read_want(packet, len(keys)).items():
             key, sequence = keys[place], first
-            held = self.store.feeds[key]
-            answers = self._is_server or held.identity is not None
-            while answers and credit and sequence <= held.sequence:
+            held = feeds[key]
+            if first == held.sequence + 1 and held.identity is None:  # equally far, as of most feeds
+                which.heard.wanted[key] = first
+                continue
+            last = held.sequence if self._is_server or held.identity is not None else 0
+            while credit and sequence <= last:
                 found = self.store.packet(key, sequence)
                 if found is None:
                     break  # pruned: only latecomers need it
@@ -351,15 +359,16 @@ class Node:
         self.taken[WANT] += 1
 
     def _on_chunk_vector(self, which: Replica, packet: bytes, port: int, now: int) -> None:
-        keys = which.keys.keys
+        keys, feeds = which.keys.keys, self.store.feeds
         credit, due = CREDIT, now + round(self._random.random() * self._timing.spread)  # all at once
         for place, sequence, number in vectors.read_chunk_vector(packet, len(keys)):
-            waiting = self.store.feeds[keys[place]].waiting.get(sequence)
+            held = feeds[keys[place]]
+            waiting = held.waiting.get(sequence)
             if waiting is not None and waiting.held == number:
                 which.chunks.yield_to(now)
                 if self._timing.gap:
                     which.requested.add(waiting, CREDIT, now)
-            if not self._is_server and self.store.feeds[keys[place]].identity is None:
+            if not self._is_server and held.identity is None:
                 continue
             at = number
             while credit and (chunk := self.store.chunk(keys[place], sequence, at)) is not None:
@@ -393,21 +402,27 @@ class Node:
         if keys and all(feeds[key].condition == ENDED for key in keys):
             which.wants.postpone(None)  # this was the last one: nothing will come
             return
-        which.wants.on_sent(now, is_lacking=any(self._is_uneven(which, key) for key in keys))
+        which.wants.on_sent(now, is_lacking=self._is_uneven(which))
 
-    def _is_uneven(self, which: Replica, key: bytes) -> bool:
+    def _is_uneven(self, which: Replica) -> bool:
         """Whether others hold more of a feed or, for a local feed, have not confirmed all of it."""
-        feed, wanted = self.store.feeds[key], which.heard.wanted.get(key, 1)
-        if feed.identity is not None:
-            return wanted <= feed.sequence
-        return wanted > feed.sequence + 1 and feed.condition == FINE and key not in self.withheld
+        feeds, heard = self.store.feeds, which.heard.wanted
+        for key in which.keys.keys:
+            feed, wanted = feeds[key], heard.get(key, 1)
+            if feed.identity is not None:
+                if wanted <= feed.sequence:
+                    return True
+            elif wanted > feed.sequence + 1 and feed.condition == FINE and key not in self.withheld:
+                return True
+        return False
 
     def _request_chunks(self, which: Replica, now: int) -> None:
+        keys, feeds = which.keys.keys, self.store.feeds
         lacking = {
-            (place, sequence): waiting
-            for place, key in enumerate(which.keys.keys)
-            if (feed := self.store.feeds[key]).condition == FINE
-            for sequence, waiting in sorted(feed.waiting.items())
+            (bisect_left(keys, key), sequence): waiting
+            for key in sorted(self.store.lacking.intersection(keys))
+            if feeds[key].condition == FINE
+            for sequence, waiting in sorted(feeds[key].waiting.items())
         }
         requested = which.requested
         requested.retain([(each.entry.feed, each.entry.sequence) for each in lacking.values()])
@@ -465,7 +480,7 @@ class Node:
         )
         with self.store.transaction():
             self.sets.insert(new)
-        if any(self.store.feeds[key].waiting for key in keys.keys):
+        if not self.store.lacking.isdisjoint(keys.keys):
             new.chunks.due = now
         return new
 

@@ -71,6 +71,8 @@ class Outbox:
 
     def take(self, now: int) -> list[tuple[bytes, tuple[int, ...]]]:
         """Return the packets that are due, with their ports, the lowest priority value first."""
+        if not self._queue:
+            return []
         due = [(queued, packet) for packet, queued in self._queue.items() if queued.due <= now]
         due.sort(key=lambda item: (item[0].priority, item[0].order))
         if self._gap and due:

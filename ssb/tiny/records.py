@@ -1,13 +1,16 @@
 """Agreements of a node as records in its store, and transactions over the whole store."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
+from typing import Final
 
 from base.passive import Closing
 from ssb.bipf import Value, decode, encode
 from ssb.tiny.memory import MemoryTables
 from ssb.tiny.tables import FileTables, Tables
+
+_NESTED: Final = nullcontext()
 
 
 class Records(Closing):
@@ -18,7 +21,7 @@ class Records(Closing):
     """
 
     def __init__(self, place: str | Path | MemoryTables | None = None) -> None:
-        self._depth = 0
+        self._is_open = False
         if place is None or isinstance(place, MemoryTables):
             self.path = Path(":memory:")
             self._tables: Tables = place or MemoryTables()
@@ -31,13 +34,13 @@ class Records(Closing):
         """Release the file."""
         self._tables.close()
 
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
+    def transaction(self) -> AbstractContextManager[None]:
         """Apply all changes or none; nested transactions are parts of the outer one."""
-        if self._depth:
-            yield
-            return
-        self._depth = 1
+        return _NESTED if self._is_open else self._outermost()
+
+    @contextmanager
+    def _outermost(self) -> Iterator[None]:
+        self._is_open = True
         changes = self._tables.changes
         try:
             with self._tables.transaction():
@@ -48,7 +51,7 @@ class Records(Closing):
                 self._load()
             raise
         finally:
-            self._depth = 0
+            self._is_open = False
 
     def get(self, name: str) -> Value:
         """Return a record; None if there is none."""

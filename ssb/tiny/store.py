@@ -13,7 +13,6 @@ Records are values by names, for the programs above: the state of a contract, fo
 """
 
 from collections.abc import Collection, Mapping
-from types import MappingProxyType
 from typing import Final
 
 from ssb.bipf import MalformedBipf, decode
@@ -36,15 +35,16 @@ class TinyStore(Records):
     Args:
         place: the file; or tables in memory, for simulations, by default new ones.
 
+    Attributes:
+        feeds: all feeds by their keys; replaced when a transaction is rolled back.
+        lacking: keys of the feeds with entries that lack chunks; read-only.
+
     Raises StoreError, as all methods do if the disk fails.
     """
 
-    # Feeds
+    feeds: Mapping[bytes, Feed]
 
-    @property
-    def feeds(self) -> Mapping[bytes, Feed]:
-        """All feeds by their keys: a live view."""
-        return MappingProxyType(self._feeds)
+    # Feeds
 
     def find(self, demultiplexer: bytes) -> tuple[bytes, int, bytes] | None:
         """Return feed, number and packet of a held entry, by its demultiplexer."""
@@ -128,7 +128,7 @@ class TinyStore(Records):
         entry = entries.parse(packet, key, feed.sequence + 1, feed.tip)
         with self.transaction():
             self._tables.insert(feed, entry)
-            feed.sequence, feed.tip = entry.sequence, entry.id
+            feed.extend(entry.sequence, entry.id)
             if entry.chain == END:
                 feed.condition = BROKEN
             elif entry.chain is not None:
@@ -172,15 +172,17 @@ class TinyStore(Records):
                 waiting = feed.waiting[sequence]
                 self._tables.insert_chunk(feed, sequence, waiting.held, chunk)
                 waiting.held += 1
-                if waiting.held == waiting.entry.chunks:
-                    del feed.waiting[sequence]
-                    self._advance(feed)
-                elif following == END:
-                    feed.condition = BROKEN  # its author has announced more than there is
-                    del feed.waiting[sequence]
-                else:
+                if waiting.held < waiting.entry.chunks and following != END:
                     waiting.pointer = following
                     self._wait(feed, waiting)
+                    continue
+                del feed.waiting[sequence]
+                if not feed.waiting:
+                    self.lacking.discard(key)
+                if waiting.held == waiting.entry.chunks:
+                    self._advance(feed)
+                else:
+                    feed.condition = BROKEN  # its author has announced more than there is
                 self._tables.update(feed)
         return places
 
@@ -241,6 +243,7 @@ class TinyStore(Records):
             return
         for sequence, waiting in feed.waiting.items():
             self._forget(key, sequence, waiting.pointer)
+        self.lacking.discard(key)
         with self.transaction():
             self._tables.drop(feed)
 
@@ -276,6 +279,8 @@ class TinyStore(Records):
     def _load(self) -> None:
         """Load the state of all feeds from the tables."""
         self._feeds: dict[bytes, Feed] = {}
+        self.feeds = self._feeds
+        self.lacking: set[bytes] = set()
         self._pointers: dict[bytes, list[tuple[bytes, int]]] = {}
         for row, key, sequence, tip, whole, base, mark, secret, condition in self._tables.feeds():
             identity = Identity.from_secret(secret) if secret else None
@@ -304,12 +309,13 @@ class TinyStore(Records):
         self._tables.insert(feed, entry)
         for number, chunk in enumerate(chunks):
             self._tables.insert_chunk(feed, entry.sequence, number, chunk)
-        feed.sequence, feed.tip = entry.sequence, entry.id
+        feed.extend(entry.sequence, entry.id)
         self._advance(feed, entry.packet)
         self._tables.update(feed)
 
     def _wait(self, feed: Feed, waiting: Waiting) -> None:
         feed.waiting[waiting.entry.sequence] = waiting
+        self.lacking.add(feed.key)
         self._pointers.setdefault(waiting.pointer, []).append((feed.key, waiting.entry.sequence))
 
     def _forget(self, key: bytes, sequence: int, pointer: bytes) -> None:

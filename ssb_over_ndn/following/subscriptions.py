@@ -124,6 +124,8 @@ class Subscriptions(Outputs):
         self._subscriptions: dict[bytes, Subscription] = {}
         self._timers: Timers[bytes] = Timers()
         self._errors: list[tuple[bytes, str]] = []
+        self._sizes: dict[bytes, int] = {}  # of subscriptions that hold state
+        self._resized: dict[bytes, None] = {}  # feeds whose sizes may have changed
         self.offering: dict[bytes, None] = {}
 
     def __getitem__(self, feed: bytes) -> Subscription:
@@ -148,6 +150,8 @@ class Subscriptions(Outputs):
         del self._subscriptions[feed]
         self._timers.set(feed, None)
         self.offering.pop(feed, None)
+        self._resized.pop(feed, None)
+        self._sizes.pop(feed, None)
 
     def receive(self, packet: bytes, now: int) -> None:
         """Receive a packet; packets of feeds that are not followed are ignored."""
@@ -192,8 +196,14 @@ class Subscriptions(Outputs):
 
     def ends(self) -> tuple[int, int]:
         """Return the number of subscriptions that hold state, and its bytes: see Subscription.size()."""
-        sizes = [size for each in self._subscriptions.values() if (size := each.size())]
-        return len(sizes), sum(sizes)
+        if self._resized:
+            for feed in self._resized:
+                if size := self._subscriptions[feed].size():
+                    self._sizes[feed] = size
+                else:
+                    self._sizes.pop(feed, None)
+            self._resized.clear()
+        return len(self._sizes), sum(self._sizes.values())
 
     def _feed_of(self, name: bytes) -> bytes | None:
         """Return the followed feed that a name is under; raise MalformedPacket."""
@@ -209,5 +219,5 @@ class Subscriptions(Outputs):
         errors = subscription.take_errors()
         if errors:
             self._errors += [(feed, word) for word in errors]
-        self.offering[feed] = None
+        self.offering[feed] = self._resized[feed] = None
         self._timers.set(feed, subscription.next_deadline())

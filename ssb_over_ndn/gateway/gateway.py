@@ -58,6 +58,7 @@ from ssb_over_ndn.serving.servers import Servers
 Naming = Callable[[str, int], Sequence[tuple[int, str]]]
 
 _MENTIONS = 10_000  # blobs whose authors are recorded
+_MOST_NAMING = 8  # authors of a blob
 _WAITING = 100  # blobs and messages requested by others and looked for here
 _PATIENCE_HERE = 30_000_000_000  # of Interests, while peers at home are asked
 _NDN = 0  # connection number of NDN in `Loose`; no stream has this number
@@ -150,7 +151,8 @@ class _NdnSide:
         self._homes: Servers[str] = Servers()
         self._again: Timers[str] = Timers()  # of when to subscribe to feeds again
         self._followed = Subscriptions()
-        self._mentions: OrderedDict[str, str] = OrderedDict()  # blob -> author of a message that names it
+        # blob -> authors of messages that name it, in the order in which they are to be asked
+        self._mentions: OrderedDict[str, list[str]] = OrderedDict()
         self._waiting: Timers[str] = Timers()  # of when to stop looking for blobs and messages here
         self._outputs: list[bytes] = []
 
@@ -174,7 +176,7 @@ class _NdnSide:
         messages = []
         for event in events:
             if event.message is not None:
-                self._note_mentions(event.message)
+                self._note_mentions(event.message, now)
                 self._note_links(event.message, now)
                 self._published(event.message, now)
                 messages.append(event.message)
@@ -319,7 +321,7 @@ class _NdnSide:
         The subscription of a feed that has ended is over.
         """
         for message in messages:
-            self._note_mentions(message)
+            self._note_mentions(message, now)
             self._note_links(message, now)
         try:
             refused = self._peer.append(messages, now)
@@ -437,9 +439,18 @@ class _NdnSide:
 
     # Blobs
 
-    def _note_mentions(self, message: Message) -> None:
+    def _note_mentions(self, message: Message, now: int) -> None:
+        """Record who names a blob; one that an author elsewhere has just named is fetched at once."""
+        author = message.author
         for blob in named_blobs(message.text):
-            self._mentions.setdefault(blob, message.author)
+            authors = self._mentions.setdefault(blob, [])
+            is_fetched = self._blobs is not None and blob in self._fetches
+            if is_fetched and author not in authors and not self._interests.is_home(author):
+                authors.insert(0, author)
+                self._fetches.want(blob, now)
+            elif author not in authors and len(authors) < _MOST_NAMING:
+                authors.append(author)
+            del authors[_MOST_NAMING:]
             if len(self._mentions) > _MENTIONS:
                 self._mentions.popitem(last=False)
 
@@ -479,11 +490,20 @@ class _NdnSide:
                 blobs.unwant(blob)
 
     def _hint(self, blob: str) -> tuple[bytes, ...] | None:
-        """Return the forwarding hint to a blob; None if a peer at home is to send it."""
-        author = self._mentions.get(blob)
-        if author is not None and self._interests.is_home(author):
+        """Return the forwarding hint to a blob: the feed of an author elsewhere who names it.
+
+        None if an author at home is next: a peer at home is to send it meanwhile. Each attempt takes another
+        author, and all at home together are one.
+        """
+        authors = self._mentions.get(blob)
+        if not authors:
+            return ()
+        if self._interests.is_home(authors[0]):
+            authors.sort(key=self._interests.is_home)
             return None
-        return () if author is None else (log_name(author),)
+        author = authors.pop(0)
+        authors.append(author)
+        return (log_name(author),)
 
 
 def _message(feed: str, item: Item) -> Message:

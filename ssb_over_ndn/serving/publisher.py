@@ -65,11 +65,13 @@ class Publisher:
         self._server = FeedServer(
             self.feed, self._get, lambda: self._tip, oldest=lambda: self._oldest, announcer=announcer
         )
+        self._size: int | None = None  # of the server's state; None: to be counted again
         self._events: list[Event] = []
         self._outputs: list[bytes] = []
 
     def receive(self, packet: bytes, now: int) -> None:
         """Answer an Interest, or receive an answer to an announcement."""
+        self._size = None
         interest = open_interest(packet)
         if interest is None:
             if opened := open_data(packet):
@@ -84,7 +86,10 @@ class Publisher:
 
     def take_outputs(self) -> list[bytes]:
         """Return the packets for the forwarder."""
-        outputs, self._outputs = self._outputs + self._server.take_outputs(), []
+        outputs = self._server.take_outputs()
+        if self._outputs:
+            outputs = self._outputs + outputs
+            self._outputs = []
         return outputs
 
     def take_events(self) -> list[Event]:
@@ -94,8 +99,9 @@ class Publisher:
 
     def ends(self) -> tuple[int, int]:
         """Return the feeds with state at this end, and its bytes: docs/architecture.md, State."""
-        size = self._server.size()
-        return bool(size), size
+        if self._size is None:
+            self._size = self._server.size()
+        return bool(self._size), self._size
 
     def next_deadline(self) -> int | None:
         """Return when wake() is due, ns."""
@@ -103,6 +109,7 @@ class Publisher:
 
     def wake(self, now: int) -> None:
         """Publish due items, and process the server's deadlines."""
+        self._size = None
         while (due := self._next_time()) is not None and due <= now:
             self._publish(self._messages[self._tip], now)
         if self._stop is not None and self._stop <= now:

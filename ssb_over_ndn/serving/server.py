@@ -60,11 +60,14 @@ class FeedServer:
         self._tip = tip
         self._producer = Producer(feed, get, tip, oldest=oldest)
         self._announcer = announcer
+        self._expiry: int | None = None  # of what waits at the producer, ns
         self._outputs: list[bytes] = []
+        self._items: list[bytes] = []  # the producer's packets
 
     def appended(self, seq: int, item: Data, now: int) -> None:
         """Push or announce a new item."""
         self._producer.appended(seq, now)
+        self._follow_up()
         if self._announcer is not None:
             self._announcer.published(seq, item, now)
 
@@ -80,6 +83,7 @@ class FeedServer:
             self._outputs.append(metadata_packet(self.feed, self._tip()))
         else:
             self._producer.receive(interest, now)
+            self._follow_up()
             if self._announcer is not None:
                 self._announcer.on_interest(interest, now)
 
@@ -94,18 +98,27 @@ class FeedServer:
 
     def take_outputs(self) -> list[bytes]:
         """Return the packets for the forwarder."""
-        outputs, self._outputs = self._outputs + self._producer.take_outputs(), []
+        outputs = self._outputs + self._items
+        if outputs:
+            self._outputs, self._items = [], []
         if self._announcer is not None:
             outputs += self._announcer.take_outputs()
         return outputs
 
     def next_deadline(self) -> int | None:
         """Return when wake() is due, ns."""
-        announcing = None if self._announcer is None else self._announcer.next_deadline()
-        return earliest(self._producer.next_deadline(), announcing)
+        if self._announcer is None:
+            return self._expiry
+        return earliest(self._expiry, self._announcer.next_deadline())
 
     def wake(self, now: int) -> None:
         """Remove expired Interests, and send due announcements."""
         self._producer.wake(now)
+        self._follow_up()
         if self._announcer is not None:
             self._announcer.wake(now)
+
+    def _follow_up(self) -> None:
+        """Collect the producer's packets and deadline after any call that may have changed them."""
+        self._items += self._producer.take_outputs()
+        self._expiry = self._producer.next_deadline()

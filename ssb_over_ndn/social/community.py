@@ -27,10 +27,12 @@ class Community:
 
     Attributes:
         counters: refusals, by reason.
+        statements: statements in memory.
     """
 
     def __init__(self, most_feeds: int) -> None:
         self.counters: Counter[str] = Counter()
+        self.statements = 0
         self._most_feeds = most_feeds
         self._graphs: dict[str, Graph] = {}
         self._readers: defaultdict[str, set[str]] = defaultdict(set)  # feed -> users with it on their graph
@@ -48,11 +50,6 @@ class Community:
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._graphs)
-
-    @property
-    def statements(self) -> int:
-        """Statements in memory."""
-        return sum(len(said) for said in self._contacts.values())
 
     def attach(self, user: str, hops: int) -> None:
         """Attach a user with a graph of `hops` hops; no effect if attached already."""
@@ -87,6 +84,7 @@ class Community:
             self.counters["statements"] += 1
             return
         said.append(message)
+        self.statements += 1
         for user in tuple(self._readers[message.author]):
             self._graphs[user].add(message)
             self._load(user, self._graphs[user])
@@ -116,7 +114,9 @@ class Community:
         carried = self._carried.keys()
         changes = Changes(frozenset(changed & carried), frozenset(changed - carried))
         for feed in changes.removed:
-            self._contacts.pop(feed, None)  # it is read again, if the feed is carried again
+            self.statements -= len(
+                self._contacts.pop(feed, ())
+            )  # it is read again, if the feed is carried again
         return changes
 
     def _load(self, user: str, graph: Graph) -> None:

@@ -52,13 +52,14 @@ class Replicas:
         most_bytes: of all packets together; beyond it, the oldest items of the largest log are evicted.
 
     Attributes:
-        bytes: size of all packets.
+        packets: number of all packets,
+        bytes: and their size.
     """
 
     def __init__(self, most_bytes: int) -> None:
         self._most_bytes = most_bytes
         self._logs: dict[bytes, Log] = {}
-        self.bytes = 0
+        self.packets = self.bytes = 0
 
     def __getitem__(self, feed: bytes) -> Log:
         return self._logs[feed]
@@ -86,6 +87,7 @@ class Replicas:
     def append(self, feed: bytes, data: Data) -> None:
         """Add the next item of a feed."""
         self.open(feed).append(data)
+        self.packets += 1
         self.bytes += len(data.wire)
         while self.bytes > self._most_bytes:
             largest = max(self._logs.values(), key=lambda log: log.bytes)
@@ -103,11 +105,13 @@ class Replicas:
         """Remove a feed."""
         log = self._logs.pop(feed, None)
         if log is not None:
+            self.packets -= len(log)
             self.bytes -= log.bytes
 
     def _drop_oldest(self, log: Log) -> None:
         before = log.bytes
         log.drop_oldest()
+        self.packets -= 1
         self.bytes += log.bytes - before
 
     def items(self, feed: bytes) -> list[Item]:
@@ -118,5 +122,10 @@ class Replicas:
 
     def held(self, but: set[bytes]) -> tuple[int, int]:
         """Return the number and bytes of the stored items, without those of some feeds."""
-        logs = [log for feed, log in self._logs.items() if feed not in but]
-        return sum(len(log) for log in logs), sum(log.bytes for log in logs)
+        packets, size = self.packets, self.bytes
+        for feed in but:
+            log = self._logs.get(feed)
+            if log is not None:
+                packets -= len(log)
+                size -= log.bytes
+        return packets, size

@@ -1,5 +1,6 @@
 """Options common to several commands."""
 
+import re
 from math import isnan
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,29 @@ class Number(click.FloatRange):
         found: float = super().convert(value, param, ctx)
         if isnan(found):
             self.fail(f"{value} is not in the range {self._describe_range()}.", param, ctx)
+        return found
+
+
+class Bytes(click.ParamType[int]):
+    """A number of bytes: 20000000000, or 20GB (kB, MB, GB, TB: powers of 1000).
+
+    Args:
+        least: the least number.
+    """
+
+    name = "bytes"
+
+    def __init__(self, least: int) -> None:
+        self._least = least
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """See click.ParamType."""
+        parts = re.fullmatch(r"([0-9]{1,15}) ?(kB|MB|GB|TB|)", str(value))
+        if parts is None:
+            self.fail(f"{value} is not a number of bytes such as 20000000000 or 20GB.", param, ctx)
+        found: int = int(parts[1]) * 1000 ** ("", "kB", "MB", "GB", "TB").index(parts[2])
+        if found < self._least:
+            self.fail(f"{value} is less than {self._least:,} bytes.", param, ctx)
         return found
 
 

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import Any, NamedTuple, TextIO
+from typing import Any, BinaryIO, Final, NamedTuple
 
 from base.endpoint import Program
 from base.key_log import Secret
@@ -32,6 +32,9 @@ from testbed.scenario.sections import Change
 from testbed.scenario.timeline import Awaited, Timeline, change_row, described, sample_times
 from topologies.emulator.network import EmulatedNetwork
 from topologies.emulator.processor import Processor
+
+BUFFER: Final = 1 << 16
+"""Bytes that a file gets at once."""
 
 
 class EmulatedLiveRun(LiveRun):
@@ -201,27 +204,35 @@ class Emulation:
                 self.network.settle(name)
 
 
-class _Sampler:
+class Sampler:
     """Writes the samples of all nodes, in order of their names: a node that nothing has happened to since its
     last sample has the same state and counters.
+
+    Attributes:
+        taken: samples taken; the others repeat an earlier one.
     """
 
-    def __init__(self, emulation: Emulation, file: TextIO) -> None:
+    def __init__(self, emulation: Emulation, file: BinaryIO) -> None:
         self._emulation, self._file = emulation, file
-        self._rows: dict[str, str] = {}  # each node's last sample, without its time
+        self.taken = 0
+        self._rows: dict[str, bytes] = {}  # each node's last sample, without its time
 
     def write(self) -> None:
         """Write a sample of each node."""
         network, nodes = self._emulation.network, self._emulation.nodes
         processors = self._emulation.processors
-        time = f'{{"time":{network.now}'
+        time = b'{"time":%d' % network.now
         for name in network.take_active():
             if name in nodes:
+                self.taken += 1
                 row = sample(nodes[name], network.now)
                 if name in processors:
                     row |= processors[name].counters(network.now)
                 self._rows[name] = line_of(row).removeprefix(time)
-        self._file.writelines(time + self._rows[name] for name in sorted(nodes))
+        write, rows = self._file.write, self._rows
+        for name in sorted(nodes):
+            write(time)
+            write(rows[name])
 
 
 def run(
@@ -237,15 +248,15 @@ def run(
     `advance` receives the share of the run's time at each sample.
     """
     with (
-        (directory / CAPTURE).open("wb") as file,
-        (directory / COUNTERS).open("w", encoding="utf-8") as counters,
+        (directory / CAPTURE).open("wb", BUFFER) as file,
+        (directory / COUNTERS).open("wb", BUFFER) as counters,
         cached_signatures(),
         rare_collections(),
     ):
         capture = pcapng.Writer(file, capture_interfaces(scenario.network), application="feednet")
         emulation = Emulation(scenario, layering, load, capture=capture)
         network, timeline = emulation.network, emulation.timeline
-        sampler = _Sampler(emulation, counters)
+        sampler = Sampler(emulation, counters)
 
         def observe() -> None:
             sampler.write()

@@ -50,14 +50,14 @@ def writing_out() -> Iterator[None]:
         raise UserError(f"{system_reason(error)}; or choose another --out") from error
 
 
-def line_of(row: dict[str, Any]) -> str:
-    """Return a row as a JSON line."""
-    return to_json(row).decode() + "\n"  # a fifth of the time of json's
+def line_of(row: dict[str, Any]) -> bytes:
+    """Return a row as a JSON line, in UTF-8."""
+    return to_json(row) + b"\n"  # a fifth of the time of json's
 
 
 def write_rows(path: Path, rows: list[dict[str, Any]]) -> None:
     """Write rows as JSON lines in order of time."""
-    with path.open("w", encoding="utf-8") as file:
+    with path.open("wb") as file:
         for row in sorted(rows, key=lambda row: (row["time"], row["node"])):
             file.write(line_of(row))
 

@@ -64,8 +64,8 @@ def _no_proof(original: Any, self: MemoryFeeds, changes: Changes) -> None:
     original(self, changes)
 
 
-def _forever(original: Any, self: Scheduler, peer: str, now: int, reason: str = "") -> None:
-    original(self, peer, now, reason)
+def _forever(original: Any, self: Scheduler, peer: str, *rest: Any) -> None:
+    original(self, peer, *rest)
     self.remove(peer)
 
 

@@ -12,6 +12,7 @@ from ssb.mqtt.broker import PORT, Bounds, Broker, matches
 from ssb.mqtt.client import Client
 from ssb.mqtt.packets import (
     LARGEST,
+    REJECTED,
     UNAVAILABLE,
     Connected,
     Disconnect,
@@ -419,6 +420,15 @@ def test_a_client_beyond_the_sessions_is_told_that_the_server_is_unavailable() -
     assert opened(broker, -4, ConnectPacket("a", False, 0)) == [Send(-4, encode(Connected(True)))]
     opened(broker, -5, ConnectPacket("b", True, 0), Disconnect())  # a clean session makes room
     assert opened(broker, -6, ConnectPacket("c", False, 0)) == [Send(-6, encode(Connected(False)))]
+
+
+def test_clients_without_an_id_have_a_session_each_that_is_not_kept() -> None:
+    broker = Broker(20)
+    for stream in (-1, -2):
+        assert opened(broker, stream, ConnectPacket("", True, 0)) == [Send(stream, encode(Connected(False)))]
+    assert not broker.counters, "the second does not take over from the first"
+    refused = [Send(-3, encode(Connected(False, REJECTED))), Close(-3)]
+    assert opened(broker, -3, ConnectPacket("", False, 0)) == refused
 
 
 def test_a_client_that_is_refused_comes_again() -> None:

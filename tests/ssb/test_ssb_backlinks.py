@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from test_ssb_import import ssb
 
 from ssb.applications.links import Link, links_of
+from ssb.branches.store import MergedFeeds
 from ssb.daemon import backlinks
 from ssb.daemon.account import Account
 from ssb.daemon.backlinks import BACKLINKS, Backlinks
@@ -76,13 +77,18 @@ def expected(messages: Iterable[Message]) -> dict[str, list[tuple[str, Link]]]:
     return {dest: sorted(each for each in links if each[1].dest == dest) for dest in DESTS}
 
 
+def merged(store: SqliteFeeds) -> MergedFeeds:
+    """No feeds, so no file is made."""
+    return MergedFeeds(store, Path("/nowhere"))
+
+
 class Story:
     """A store, its index, and an obvious model: the messages."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.store = SqliteFeeds(directory / "feeds.sqlite")
-        self.index = Backlinks(directory / BACKLINKS, self.store)
+        self.index = Backlinks(directory / BACKLINKS, self.store, merged(self.store))
         self.logs: dict[str, list[Message]] = {each.ref: [] for each in AUTHORS}
         self.loose: list[Message] = []
 
@@ -106,7 +112,7 @@ class Story:
             data = bytearray(file.read_bytes())
             data[Random(len(data)).randrange(len(data))] ^= 1
             file.write_bytes(data)
-        self.index = Backlinks(file, self.store)
+        self.index = Backlinks(file, self.store, merged(self.store))
 
     def check(self) -> None:
         logged = [message for log in self.logs.values() for message in log]
@@ -159,7 +165,7 @@ def test_another_stores_file_is_not_believed(tmp_path: Path, monkeypatch: pytest
             story.check()
     (tmp_path / "two" / BACKLINKS).replace(tmp_path / "one" / BACKLINKS)
     with SqliteFeeds(tmp_path / "one" / "feeds.sqlite") as store:
-        assert len(Backlinks(tmp_path / "one" / BACKLINKS, store).to(DESTS[0])) == 2
+        assert len(Backlinks(tmp_path / "one" / BACKLINKS, store, merged(store)).to(DESTS[0])) == 2
 
 
 def test_a_query_reads_only_the_messages_that_are_new(

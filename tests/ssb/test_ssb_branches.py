@@ -474,6 +474,90 @@ def test_a_refused_message_costs_its_feed_on_its_connection():
     assert len(stores[0].tree(AUTHOR.ref)) == 0
 
 
+WORDS = st.sampled_from(["clock", "ask", "author", "signature", AUTHOR.ref, OTHER.ref, "previous", "x"])
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | WORDS | st.sampled_from([post(None, "x").id, "%x"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=4),
+    max_leaves=8,
+)
+NOTES = st.fixed_dictionaries({"clock": st.dictionaries(WORDS, VALUES, max_size=3), "ask": VALUES})
+
+
+@settings(deadline=None, max_examples=150)
+@given(st.lists(VALUES | NOTES, max_size=6))
+def test_any_body_is_taken_or_is_the_peers_fault(bodies):
+    """Whatever form it has, it changes no feed."""
+    store = BranchedFeeds()
+    made = line(None, 3, "post")
+    store.append(made, 1.0)
+    peer = BranchExchange(store, [AUTHOR.ref])
+    peer.open(1, "peer", is_caller=False, now=0)
+    for body in bodies:
+        try:
+            peer.receive(1, [encoded(body)], 0, 1.0)
+        except ProtocolError:
+            break
+        peer.take_output(1, 10_000, 0)
+    assert store.tree(AUTHOR.ref).view() == made
+
+
+def test_what_another_protocol_carries_is_asked_for_when_nothing_more_comes_of_it():
+    made = line(None, 3, "post")
+    store = BranchedFeeds()
+    peer = BranchExchange(store, [AUTHOR.ref], is_carried=lambda feed: True)
+    peer.open(1, "peer", is_caller=False, now=0)
+    peer.receive(1, [encoded({"clock": {AUTHOR.ref: [made[-1].id]}})], 0, 1.0)
+
+    def asks(second: int) -> bool:
+        peer.wake(second * SECOND)
+        return any(b'"ask"' in body for body in peer.take_output(1, 10_000, second * SECOND))
+
+    assert not asks(2)
+    store.append(made[:1], 1.0)
+    assert not asks(4)
+    assert not asks(6)
+    assert asks(7)
+
+
+def test_what_is_written_here_and_carried_by_another_protocol_is_only_told():
+    sent = {}
+    for is_carried in (True, False):
+        store = BranchedFeeds()
+        peer = BranchExchange(store, [AUTHOR.ref], is_carried=lambda feed, carried=is_carried: carried)
+        peer.open(1, "peer", is_caller=False, now=0)
+        peer.receive(1, [encoded({"clock": {AUTHOR.ref: []}})], 0, 1.0)
+        peer.take_output(1, 10_000, 0)
+        store.publish(AUTHOR, {"type": "post", "text": "x"}, 1.0)
+        peer.on_appended(AUTHOR.ref, 0)
+        sent[is_carried] = b" ".join(peer.take_output(1, 10_000, SECOND))
+    assert b'"signature"' not in sent[True]
+    assert b'"clock"' in sent[True]
+    assert b'"signature"' in sent[False]
+
+
+def test_a_feed_is_hidden_from_a_peer_from_now_on():
+    """Whatever was said before: nothing of it is sent or taken."""
+    made = line(None, 4, "post")
+    hidden: set[str] = set()
+    store = BranchedFeeds()
+    store.append(made[:2], 1.0)
+    peer = BranchExchange(store, [AUTHOR.ref], is_hidden=lambda feed, remote: remote in hidden)
+    for number, remote in ((1, "friend"), (2, "enemy")):
+        peer.open(number, remote, is_caller=False, now=0)
+        peer.receive(number, [encoded({"clock": {AUTHOR.ref: [made[0].id]}})], 0, 1.0)
+        assert peer.take_output(number, 10_000, 0)
+    peer.receive(2, [encoded({"clock": {AUTHOR.ref: [made[0].id]}, "ask": True})], 0, 1.0)
+    hidden.add("enemy")
+    peer.append([made[2]], SECOND, 1.0, by=99)
+    peer.receive(2, [encoded(json.loads(made[3].text))], SECOND, 1.0)
+    peer.receive(2, [encoded({"clock": {AUTHOR.ref: []}, "ask": True})], SECOND, 1.0)
+    assert not [body for body in peer.take_output(2, 10_000, 2 * SECOND) if AUTHOR.ref.encode() in body]
+    assert [body for body in peer.take_output(1, 10_000, 2 * SECOND) if made[2].id.encode() in body]
+    assert made[3].id not in store.tree(AUTHOR.ref)
+    peer.open(3, "enemy", is_caller=False, now=2 * SECOND)
+    assert not peer.take_output(3, 10_000, 2 * SECOND)
+
+
 BOUNDS = (
     Bound(
         "branches without a bound",
@@ -492,7 +576,7 @@ BOUNDS = (
     ),
     Bound(
         "tips that are named for ever",
-        reads(FeedTree, "write", "- self._named", ""),
+        reads(FeedTree, "joined", "- self._named", ""),
         test_a_device_names_the_other_branch_once_it_has_read_it,
     ),
     Bound(
@@ -511,8 +595,36 @@ BOUNDS = (
         test_a_peer_that_names_what_it_lacks_does_not_stop_others,
     ),
     Bound(
+        "what another protocol carries is never asked for",
+        reads(BranchExchange, "_ask", "and not is_overdue", ""),
+        test_what_another_protocol_carries_is_asked_for_when_nothing_more_comes_of_it,
+    ),
+    Bound(
+        "what another protocol carries is asked for while it comes",
+        reads(BranchExchange, "wake", "<= before", ">= before"),
+        test_what_another_protocol_carries_is_asked_for_when_nothing_more_comes_of_it,
+    ),
+    Bound(
+        "a message that two protocols send",
+        reads(BranchExchange, "pass_on", "and not self._is_carried(feed)", ""),
+        test_what_is_written_here_and_carried_by_another_protocol_is_only_told,
+    ),
+    *(
+        Bound(
+            f"a feed that is not hidden in {method}",
+            reads(BranchExchange, method, original, mutant),
+            test_a_feed_is_hidden_from_a_peer_from_now_on,
+        )
+        for method, original, mutant in (
+            ("_greet", "if not self._is_hidden(feed, session.remote)", ""),
+            ("take_output", "if self._is_hidden(feed, session.remote):", "if False:"),
+            ("_expects", "if self._is_hidden(feed, session.remote):", "if False:"),
+            ("pass_on", "or self._is_hidden(feed, session.remote)", ""),
+        )
+    ),
+    Bound(
         "news that come between two first notes, and are not told",
-        reads(BranchExchange, "_pass_on", "session.told.discard(feed)", "pass"),
+        reads(BranchExchange, "pass_on", "session.told.discard(feed)", "pass"),
         test_peers_that_are_connected_come_to_have_all_branches,
     ),
     Bound(

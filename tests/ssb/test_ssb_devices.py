@@ -98,9 +98,9 @@ def test_devices_have_one_name_and_a_log(world: LocalPeers) -> None:
     account = world.accounts["friend"]
     devices_ = account.views.fusions.devices(world.id("phone"))
     for limit in (None, 100):
-        posts = [stored.message.content for stored in account.messages(devices_, limit, "post")]
+        posts = [stored.message.content for stored in account.log.messages(devices_, limit, "post")]
         assert sorted(str(post["text"]) for post in posts) == ["one", "two"]
-    assert len(list(account.messages(devices_, 1, "post"))) == 1
+    assert len(list(account.log.messages(devices_, 1, "post"))) == 1
 
 
 def test_a_block_of_one_device_is_a_block_of_all(world: LocalPeers) -> None:

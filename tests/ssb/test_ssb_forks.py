@@ -189,7 +189,7 @@ def test_a_log_reads_the_proof_of_a_fork_once(tmp_path, monkeypatch):
         monkeypatch.setattr(
             account.feeds, "_query", lambda text, *rest: asked.append(text) or query(text, *rest)
         )
-        assert [len(list(account.messages(None, limit, None))) for limit in (None, 10)] == [2, 2]
+        assert [len(list(account.log.messages(None, limit, None))) for limit in (None, 10)] == [2, 2]
         assert len([text for text in asked if "forks" in text]) == 1
 
 

@@ -100,7 +100,7 @@ def test_a_directory_is_taken_in_whole(tmp_path: Path, kind: str) -> None:
     assert {file: file.stat().st_ctime_ns for file in stock.rglob("*")} == before
     assert take_in(tmp_path / "ours", stock).messages == 0
     account = Account(tmp_path / "ours")
-    assert [stored.message for stored in account.messages(None, None, None)] == ALL
+    assert [stored.message for stored in account.log.messages(None, None, None)] == ALL
     assert account.identity.ref == ME.ref
     assert account.own.doubt == "it was imported"
     assert [(known.port, known.peer) for known in account.known_peers()] == [(8009, OTHER.ref)]
@@ -153,7 +153,7 @@ def test_damage_hurts_nothing_before_it(tmp_path: Path, kind: str, data: st.Data
     with TemporaryDirectory() as place_of_ours:
         done = take_in(Path(place_of_ours), stock)
         account = Account(place_of_ours)
-        assert [stored.message for stored in account.messages(None, None, None)] == MINE[: done.own]
+        assert [stored.message for stored in account.log.messages(None, None, None)] == MINE[: done.own]
         assert account.own.doubt
         account.close()
     assert done.own >= sum(sum(sizes[: number + 1]) <= place for number in range(5))

@@ -1,5 +1,6 @@
 """Rooms: peers behind one meet over tunnels, and the room reads nothing."""
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import sha256
@@ -423,3 +424,65 @@ def test_a_connection_without_a_room_stays_when_both_come_to_a_room_and_leave(
         world.network.settle("ben")
         world.run(3)
         assert ways("ann") == ways("ben") == [("", True)]
+
+
+ROOMS = ("hall", "inn")
+BOTH = [(room, name) for room in ROOMS for name in ("ann", "ben")]
+
+
+@pytest.mark.parametrize("fault", ["swallows", "alters"])
+@pytest.mark.parametrize("bad", ROOMS)
+@pytest.mark.parametrize("passes", [0, 3])
+def test_a_bad_room_keeps_no_friends_apart_who_are_in_a_good_one_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str, bad: str, passes: int
+) -> None:
+    """It may do so before or after the handshake inside; silent tunnels are left after ten minutes."""
+    with LocalPeers(tmp_path, BOTH, rooms=dict.fromkeys(ROOMS, True)) as world:
+        receive, passed = Room.receive, Counter[tuple[int, int]]()
+
+        def spoilt(room: Room, number: int, answer: Answered) -> None:
+            end = number, answer.call
+            if room is not world.peers[bad].room or end not in room._ends:
+                receive(room, number, answer)
+                return
+            passed[end] += 1
+            if passed[end] <= passes:
+                receive(room, number, answer)
+            elif fault == "alters":
+                receive(room, number, answer._replace(body=bytes(len(answer.body))))
+
+        monkeypatch.setattr(Room, "receive", spoilt)
+        befriend(world, "ann", "ben")
+        for room in (bad, *({*ROOMS} - {bad})):
+            for name in ("ann", "ben"):
+                world.connect(name, room)
+            world.run(3)
+        for number in range(20):
+            world.say("ann", text=f"{number}")
+            world.run(0.5)
+        world.run(700 if (fault, passes) == ("swallows", 3) else 10)
+        assert world.tip("ben", "ann") == world.tip("ann", "ann") == 21
+
+
+def test_a_peer_that_is_blocked_during_the_handshake_is_not_connected_with(tmp_path: Path) -> None:
+    """A link of 5 ms: after 12 ms the stream is open, after 30 ms the handshake is over."""
+    with LocalPeers(tmp_path, [("ann", "ben")]) as world:
+        for moment in range(0, 60, 4):
+            world.connect("ann", "ben")
+            world.run(moment / 1_000)
+            world.follow("ann", "ben", following=False, blocking=True)
+            world.run(2)
+            assert world.do("ann", "status")["connections"] == [], moment
+            world.follow("ann", "ben", following=False)
+            world.run(5)
+
+
+def test_a_call_that_fails_is_not_repeated_if_the_peer_has_called_meanwhile(tmp_path: Path) -> None:
+    with LocalPeers(tmp_path, [("hub", name) for name in ("ann", "ben", "cyn")]) as world:
+        world.do("ann", "connect", arguments=[str(world.address("cyn", of="ben"))])
+        world.connect("ben", "ann")
+        world.run(10)
+        status = world.do("ann", "status")
+        assert [each["peer"] for each in status["connections"]] == [world.id("ben")]
+        assert status["unreached"] == []
+        assert sum(world.do("cyn", "status")["refused"].values()) == 1

@@ -145,6 +145,15 @@ def test_its_invite_lets_us_in(tmp_path: Path, server: SsbServer) -> None:
         assert len(again.stderr.splitlines()) == 1
 
 
+def test_its_invite_lets_us_in_again_while_it_has_uses(tmp_path: Path, server: SsbServer) -> None:
+    """It says "already following", as to somebody whose first answer was lost."""
+    (code,) = server.do("invite.create", "2")
+    with OurPeer(tmp_path / "ours") as ours:
+        for _ in range(2):
+            said = accept(ours.directory, code)
+            assert said.stdout == f"followed by {server.identity.ref}, and following it\n", said.stderr
+
+
 def test_each_finds_a_message_of_the_other_by_its_id(tmp_path: Path, server: SsbServer) -> None:
     """Neither follows the other: what comes is that message alone."""
     (theirs,) = server.do("publish", "--type", "post", "--text", "theirs é")

@@ -12,6 +12,7 @@ from test_ssb_import import ssb
 
 from ssb import key_file, private
 from ssb.daemon.commands import CommandError
+from ssb.daemon.guest import GuestError, use_invite
 from ssb.ending import END, end_content
 from ssb.keys import Identity, encode_base64
 from ssb.transport.address import parse_address, parse_invite
@@ -177,8 +178,11 @@ def test_invites_are_used_there_and_here(tmp_path: Path) -> None:
         stock.do("publish", count=5, size=10)
         stock.do("connect", address=ours.address)
         until(lambda: ours.do("status")["messages"] == 6)
-        with pytest.raises(AssertionError):  # it is used up
-            stock.do("useInvite", address=str(given.address), seed=seed)
+        # It is used up, and answers the one who has used it as before.
+        assert stock.do("useInvite", address=str(given.address), seed=seed) == content
+        with pytest.raises(GuestError, match="the invite is used up"):
+            use_invite(given, Identity.from_seed(b"o" * 32).ref)
+        assert ours.do("status")["messages"] == 6
 
 
 def test_a_blob_of_five_megabytes_goes_there_and_comes_here(tmp_path: Path) -> None:

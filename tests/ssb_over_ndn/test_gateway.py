@@ -291,6 +291,51 @@ def test_an_interest_for_a_blob_does_not_end_a_peers_wish_for_it() -> None:
     assert world.blobs["ben"].size(blob) == len(content)
 
 
+@pytest.mark.parametrize("is_wanted_before", [True, False])
+def test_a_blob_that_somebody_at_home_names_first_is_fetched_where_others_name_it(
+    is_wanted_before: bool,
+) -> None:
+    """Ben names Ann's picture, and has not got it; Ann, who is at home elsewhere, names it later."""
+    world = World()
+    world.change(lambda now: world.peers["ben"].want(world.identities["ann"].ref, now))
+    content = Random(4).randbytes(9_000)
+    blob = world.blobs["ann"].add(content)
+    world.write("ben", text="Ann has shown me one", mentions=[{"link": blob}])
+    world.run(5)
+    if is_wanted_before:
+        world.want_blob("ben", blob)
+        world.run(5)
+        assert world.blobs["ben"].size(blob) is None
+    world.write("ann", text="look", mentions=[{"link": blob}])
+    world.run(5)
+    if not is_wanted_before:  # peers at home go first, for a minute
+        world.want_blob("ben", blob)
+        world.run(50)
+        assert world.blobs["ben"].size(blob) is None
+        world.run(20)
+    assert world.blobs["ben"].read(blob) == content
+    world.run(1)
+    assert len(world.gateways["g2"].application._fetches) == 0
+
+
+def test_each_attempt_asks_another_author_of_a_blob() -> None:
+    """Those at home together are one; a hostile crowd has a bound."""
+    world = World()
+    side = world.gateways["g2"].application
+    ann, ben = (world.identities[name].ref for name in ("ann", "ben"))
+    world.write("ben", text="at home")
+    world.run(5)
+    blob = blob_ref(sha256(b"x").digest())
+    others = [Identity.from_seed(bytes([9, number]) * 16) for number in range(20)]
+    side._mentions[blob] = [ben, ann, ben]
+    hints = [side._hint(blob) for _ in range(6)]
+    assert hints == [None, (log_name(ann),), None, (log_name(ann),), None, (log_name(ann),)]
+    for other in others:
+        side._note_mentions(Message.create(other, None, {"type": "post", "text": blob}, 1.0), 0)
+    assert len(side._mentions[blob]) == 8
+    assert side._hint(blob_ref(sha256(b"y").digest())) == ()
+
+
 def test_many_blobs_are_fetched_in_turn() -> None:
     world = World()
     blobs = [world.blobs["ann"].add(Random(number).randbytes(9_000)) for number in range(40)]

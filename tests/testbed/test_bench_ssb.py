@@ -8,8 +8,8 @@ from click.testing import CliRunner
 
 from ssb.applications.catalogue import APPLICATIONS
 from testbed.bench.figures import figure
+from testbed.bench.peers import branches, views
 from testbed.bench.peers import commands as ssb_commands
-from testbed.bench.peers import views
 from testbed.bench.peers.store import bench
 
 SMALL = ["--messages", "1000", "--feeds", "20"]
@@ -36,6 +36,14 @@ def test_commands_are_timed(tmp_path, monkeypatch):
     assert [row.met() for row in figures][:12] == [None] * 4 + [True] * 8
     assert len(figures) == 4 + 8 + 1 + 8
     assert ran.count(("status",)) == 3
+
+
+def test_commands_beside_a_merged_fork_are_timed():
+    ran = CliRunner().invoke(branches.bench, ["--messages", "20", "--repeats", "1", "--json"])
+    assert ran.exit_code == 0, ran.output
+    figures = {row["what"]: row["figure"]["median"] for row in json.loads(ran.output)["rows"]}
+    assert len(figures) == 6
+    assert all(value > 0 for value in figures.values())
 
 
 def test_views_are_made_again(tmp_path):

@@ -87,7 +87,17 @@ def test_views_are_made_anew_if_they_are_lost_damaged_or_another_stores(tmp_path
     whole = views.read_bytes()
     other = (tmp_path / "two" / "views").read_bytes()
     fields = json.loads(whole[32:])
-    assert [*fields] == ["version", "cursor", "feeds", "stated", "ended", "named", "pubs"]
+    assert [*fields] == [
+        "version",
+        "cursor",
+        "restated",
+        "merged",
+        "feeds",
+        "stated",
+        "ended",
+        "named",
+        "pubs",
+    ]
     forms: list[object] = [fields | {"version": 2}, 7, None, [], ["version"], {}, {"version": 3}]
     forms += [{key: value for key, value in fields.items() if key != lost} for lost in fields]
     forms += [fields | {key: wrong} for key in fields for wrong in (None, 1, "x", [1], [[1]], {"a": 1})]
@@ -316,7 +326,7 @@ def test_devices_become_one_identity_without_a_running_peer(tmp_path: Path) -> N
     def meet() -> None:
         with closing(Account(laptop)) as one, closing(Account(phone)) as other:
             for source, sink in ((one, other), (other, one)):
-                for stored in source.messages(None, None, None):
+                for stored in source.log.messages(None, None, None):
                     sink.feeds.append([stored.message], 1.0)
 
     laptop, phone = tmp_path / "laptop", tmp_path / "phone"
@@ -406,7 +416,7 @@ def test_a_successor_is_in_the_groups_of_the_feed_that_ended(tmp_path: Path) -> 
     heir = ssb(old, "end", "--successor", str(new)).split()[1]
     assert set(json.loads(ssb(old, "group", "list", "--json"))["members"]) == {status(old)["id"], heir}
     with closing(Account(old)) as account:
-        feed = [stored.message for stored in account.messages(None, None, None)]
+        feed = [stored.message for stored in account.log.messages(None, None, None)]
     with closing(Account(new)) as account:
         for message in feed:
             account.groups.add(message)

@@ -195,6 +195,11 @@ def test_a_city_gets_everything_though_each_starts_anew(tmp_path: Path, layering
         assert {each["faults"] for each in counted.values()} == {0}
         # c1, c2 and c3 exchange with each other, all of them and c5 read c4, and c5 reads all.
         assert counted["isp"]["subscriptions"] == 3 + 3 + 4
+        follows = workload.load(wanted).follows
+        others = [
+            (who, feed.key) for who, feeds in follows.items() for feed in feeds if feed.publisher != who
+        ]
+        assert counted["isp"]["subscriptions_seen"] == len(set(others)), "who reads whom, in which feed"
         assert "c5" not in {
             row["node"] for row in rows if row["time"] < 2500 * MS and row["event"] == "delivered"
         }

@@ -556,6 +556,29 @@ def test_providers_part_though_a_reader_takes_nothing() -> None:
     assert not any(one.accusations.evidence() for one in network.parties.values())
 
 
+def test_a_contract_is_kept_until_its_last_word_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The want vector of a reader passes entries whose side chains it lacks, and so cannot read."""
+    network = provider_cell(1, Terms(linger=60 * SECOND))
+    client, provider = network.clients["c0"], network.providers["isp"]
+    monkeypatch.setattr(client.node.store, "awaits", lambda pointer: False)  # all chunks are lost
+    (contract,) = provider.contracts.values()
+    original = provider.on_state
+
+    def long_before_the_fin(contract: Contract, now: int) -> None:
+        original(contract, now)
+        if contract.facts.state == "farewell":
+            network.nodes["isp"].publish(contract.facts.own_control, bytes(300), now)
+
+    monkeypatch.setattr(provider, "on_state", long_before_the_fin)
+    client.farewell(network.key("isp"), network.now)
+    assert network.run(5, lambda: contract.facts.state == "over")
+    network.run(40)
+    assert [one.facts.state for one in client.contracts.values()] == ["farewell"]
+    assert provider.contracts
+    monkeypatch.undo()
+    assert network.run(60, partial(is_over, network))
+
+
 def test_one_who_breaks_the_protocol_can_be_abandoned() -> None:
     network = provider_cell(2, Terms(size=4))
     ref = network.subscribe()
@@ -568,6 +591,7 @@ def test_one_who_breaks_the_protocol_can_be_abandoned() -> None:
         "what does not belong into a line": 1,
         "a data feed that is known already": 1,
     }
+    assert ref not in network.clients["c1"].subscriptions, "nobody waits for it"
     root = network.clients["c0"].root.public_key
     network.providers["isp"].abandon(root, network.now)
     network.run(30)

@@ -23,6 +23,7 @@ from ssb.tiny.isp.messages import (
 from ssb.tiny.isp.provider.reach import Reachability
 from ssb.tiny.isp.terms import Terms
 from testbed.bench.tiny.provider_network import ProviderNetwork
+from testbed.layerings.tiny.hostile_client import fork
 
 KEY, OTHER, REF, PROOF = bytes(range(32)), bytes(range(32, 64)), bytes(range(20)), bytes(range(64))
 TERMS = Terms(size=8, linger=30 * SECOND)
@@ -316,6 +317,23 @@ def test_a_group_goes_on_without_a_member_who_leaves() -> None:
     assert len(network.providers["i0"].routes) == 1
     (route,) = network.providers["i0"].routes.values()
     assert network.nodes["i0"].store.size([route.a.feed or b"", route.b.feed or b""]) == 0
+
+
+def test_a_group_goes_on_without_a_member_whose_feed_is_forked() -> None:
+    """Its confirmations are worth nothing any more, so whoever waits for them waits for ever."""
+    network = provider_cell(dict.fromkeys(["c0", "c1", "c2"], "i0"), terms=Terms(size=4, unread=2))
+    group, refs = founded(network, ["c0", "c1", "c2"])
+    (contract,) = network.clients["c2"].contracts.values()
+    fork(network.nodes["c2"], contract.facts.own_control, network.now)
+    network.run(20)
+    assert network.parties["i0"].accusations.evidence()
+    for content in texts("a", 40):
+        network.clients["c0"].post(group, content, network.now)
+    (ref,) = (ref for ref in refs["c0"] if ref in refs["c1"])
+    assert network.receive("c1", ref, 40) == texts("a", 40)
+    assert not any(one.contact == network.key("c2") for one in network.clients["c0"].subscriptions.values())
+    asked = network.clients["c1"].subscribe(network.key("i0"), network.key("c2"), network.now)
+    assert network.run(30, lambda: asked not in network.clients["c1"].subscriptions), "it is not to be found"
 
 
 def test_who_declines_is_not_in_the_group_and_holds_up_nobody() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tiny_cell import cell, identity, node
 
 from base.units import MS, SECOND
-from ssb.tiny.entry import DEMUX, first_previous, pointer_to, sign
+from ssb.tiny.entry import DEMUX, PACKET, first_previous, pointer_to, sign
 from ssb.tiny.feed import FORKED, Waiting
 from ssb.tiny.goset import COMMON, Claim, make_claim, make_novelty
 from ssb.tiny.memory import MemoryTables
@@ -49,6 +49,28 @@ def take(one: Node, now: int) -> list[bytes]:
 
 def state(one: Node) -> bytes:
     return one.sets["pair"].keys.state
+
+
+@given(st.sets(st.integers(0, 19)), st.sets(st.integers(0, 19)))
+@settings(max_examples=25)
+def test_chunks_are_requested_of_all_feeds_in_a_set_that_lack_some(begun: set[int], others: set[int]) -> None:
+    """The model: the first chunk of each such feed, in the order of keys, as many as fit into a vector."""
+    one, authors = node(1), [identity(number) for number in range(20)]
+    keys = sorted(author.public_key for at, author in enumerate(authors) if at not in others)
+    one.join("pair", keys, 0)
+    one.join("others", [authors[at].public_key for at in others], 0)
+    for at in begun:
+        author = authors[at]
+        entry, _ = sign(author, 1, first_previous(author.public_key), bytes([at]) * 300)
+        give(one, entry.packet)
+    lacking = [Missing(keys.index(authors[at].public_key), 1, 0) for at in begun - others]
+    demux = chunk_demultiplexer(state(one))
+    vectors = [packet for packet in take(one, SECOND) if packet.startswith(demux)]
+    assert len(vectors) == bool(lacking)
+    for packet in vectors:
+        told = read_chunk_vector(packet, len(keys))
+        assert told == sorted(lacking)[: len(told)]
+        assert len(told) == len(lacking) or len(packet) > PACKET - 10
 
 
 def contents(store: TinyStore, key: bytes) -> list[bytes]:

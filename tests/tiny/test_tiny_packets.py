@@ -246,6 +246,17 @@ def test_lists_in_lists_without_end() -> None:
         decode(nested)
 
 
+@pytest.mark.parametrize("inner", ["0a01", "128000", "06"])
+def test_values_count_as_a_level(inner: str) -> None:
+    """A number of one byte may be as deep as any other value, and no deeper."""
+    nested = bytes.fromhex(inner)
+    for _ in range(16):
+        nested = varint(len(nested) << 3 | 4) + nested
+    assert decode(nested) is not None
+    with pytest.raises(MalformedBipf, match="without end"):
+        decode(varint(len(nested) << 3 | 4) + nested)
+
+
 @given(st.integers(0, (1 << 35) - 1))
 def test_varints(number: int) -> None:
     written = varint(number)

@@ -56,7 +56,8 @@ CONTENTS = st.lists(st.binary(max_size=330), min_size=1, max_size=8)
 @settings(max_examples=60)
 @given(CONTENTS, st.randoms(use_true_random=False))
 def test_entries_are_whole_in_order_however_chunks_come(contents: list[bytes], rng: random.Random) -> None:
-    """The model: the whole entries are the longest prefix whose chunks are all there."""
+    """The model: the whole entries are the longest prefix whose chunks are all there, and the feed lacks
+    chunks as long as an entry does."""
     packets = feed_of(OTHER, contents)
     with TinyStore() as store:
         key = store.add(OTHER.public_key).key
@@ -69,6 +70,8 @@ def test_entries_are_whole_in_order_however_chunks_come(contents: list[bytes], r
             assert store.feeds[key].whole == whole
             assert [entry.content for entry in store.read(key, 0, 99)] == contents[:whole]
             lacking = [at for at in range(appended) if held[at] < len(packets[at][1])]
+            assert store.lacking == ({key} if lacking else set())
+            assert appended == len(packets) or store.feeds[key].expected == packets[appended][0][:7]
             choices: list[int] = ([-1] if appended < len(packets) else []) + lacking
             if not choices:
                 break
@@ -211,6 +214,7 @@ def test_chains_that_end_too_early_break_the_feed(opening: Callable[[], TinyStor
         assert store.feeds[key].condition == BROKEN
         assert store.read(key, 0, 9) == []
         assert not store.awaits(END)
+        assert not store.lacking
         store.drop(key)
 
 
@@ -248,6 +252,7 @@ def test_nothing_is_left_of_what_is_dropped(tmp_path: Path) -> None:
         store.add(OTHER.public_key)
         for packet, _ in feed_of(OTHER, [rng.randbytes(90)]):
             store.append(OTHER.public_key, packet)
+        assert store.lacking == {OTHER.public_key}
         for _ in range(40):
             store.publish(secret.public_key, rng.randbytes(300))
             store.publish(ME.public_key, b"it stays")
@@ -256,6 +261,7 @@ def test_nothing_is_left_of_what_is_dropped(tmp_path: Path) -> None:
         store.drop(OTHER.public_key)
         assert [*store.feeds] == [ME.public_key]
         assert not store._pointers
+        assert not store.lacking
     files = b"".join(one.read_bytes() for one in tmp_path.iterdir())
     assert ME.public_key in files
     assert not [piece for piece in gone if piece in files]

@@ -7,8 +7,10 @@ line that the other has not read to its end, and the feed of the other line that
 **Farewell.** To end the contract, a side sends `farewell_init`; the other answers with `farewell_ack`, unless
 it has sent `farewell_init` itself. Only then, and when all data are sent, does a side end its line by `next`
 without a feed. Its reader sends `farewell_fin`. With a `farewell_fin` sent and one received, the contract is
-over: lines and subscriptions are deleted at once. The control feeds stay until the want vector of the other
-confirms the last entry, or the other has been silent for `linger`.
+over: lines and subscriptions are deleted at once, and the side ends its control feed. That proves that it has
+read the last word of the other. A want vector does not: it tells of entries, and not of their side chains.
+The control feeds stay until the other's has ended and its want vector confirms the own end, or the other has
+been silent for `linger`.
 
 **Control feeds** are pruned. Entries that were read are deleted. Of the own feed everything up to the last
 `fin` is deleted as soon as the other serves the data feed that follows: it does so only after it has read
@@ -22,7 +24,7 @@ from typing import Final
 from base.timers import earliest
 from base.units import SECOND
 from ssb.bipf import Value
-from ssb.tiny.feed import Whole
+from ssb.tiny.feed import ENDED, Whole
 from ssb.tiny.isp.facts import ACCEPTED, FAREWELL, OPEN, OVER, Facts, record_of, root_set
 from ssb.tiny.isp.lines import Lines, Party
 from ssb.tiny.isp.messages import (
@@ -262,6 +264,7 @@ class Contract(Lines):
             if feed is not None:
                 self._store.drop(feed)
         facts.own_line, facts.other_data = [], None
+        self._node.end(facts.own_control, now)
         self._set_state(OVER, now)
         self._begin_last_words(now)
 
@@ -297,9 +300,11 @@ class Contract(Lines):
             return
         heard = self._node.sets[self.control_set].heard
         last = self._store.feeds[self.facts.own_control].sequence
-        has_read = heard.wanted.get(self.facts.own_control, 0) > last
+        is_read = heard.wanted.get(self.facts.own_control, 0) > last
+        control = self.facts.other_control
+        has_read = control is not None and self._store.feeds[control].condition == ENDED
         is_silent = now >= max(self._over_at, heard.time) + self.terms.linger
-        if is_silent or (has_read and self._words >= _LAST_WORDS):
+        if is_silent or (has_read and is_read and self._words >= _LAST_WORDS):
             self.delete()
             return
         self._words += 1

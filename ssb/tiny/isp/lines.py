@@ -64,6 +64,9 @@ class Party(Protocol):
     def on_read(self, contract: "Lines", feed: bytes, now: int) -> None:
         """The other has read a feed of the own line to its end."""
 
+    def on_broken(self, contract: "Lines", now: int) -> None:
+        """The other has violated the protocol: its line is read no further."""
+
 
 class Gate:
     """Limits the rate at which a party reads the feeds of others; this one has no limits."""
@@ -139,6 +142,11 @@ class Lines(ABC):
         """The name of the set of data feeds."""
         return f"data{self.facts.client.hex()}{self.id.hex()}"
 
+    @property
+    def is_passable(self) -> bool:
+        """Whether subscriptions may lead through it: both lines are read."""
+        return self.facts.state == OPEN and not self.facts.is_broken
+
     def on_unexplained(self, now: int) -> None:
         """Record that the next entry of the other's line is unexplained."""
         if self._unexplained_since is None:
@@ -153,8 +161,14 @@ class Lines(ABC):
 
     def _accuse_unexplained(self, now: int) -> None:
         self.accuse(NOBODYS, now)
-        self.facts.is_broken = True
-        self.save()
+        self.break_off(now)
+
+    def break_off(self, now: int) -> None:
+        """Read the other's line no further, as it has violated the protocol."""
+        if not self.facts.is_broken:
+            self.facts.is_broken = True
+            self.save()
+            self._party.on_broken(self, now)
 
     def accuse(self, reason: str, now: int) -> None:
         """Store the next entry of the other's line as evidence."""
@@ -225,8 +239,7 @@ class Lines(ABC):
 
     def _break(self, reason: str, feed: bytes, sequence: int, now: int) -> bool:
         self._party.accusations.accuse(self.other, reason, feed, sequence, now)
-        self.facts.is_broken = True
-        self.save()
+        self.break_off(now)
         return False
 
     # The own line

@@ -133,11 +133,10 @@ class BaseParty(Party, ABC):
     def on_fork(self, feed: bytes, now: int) -> None:
         """See Program: the line of a contract whose feed is forked is read no further."""
         accused = feed if feed in self.followed else None
-        for contract in self.contracts.values():
+        for contract in list(self.contracts.values()):
             if feed in (contract.facts.other_control, contract.facts.other_data):
                 accused = contract.other
-                contract.facts.is_broken = True
-                contract.save()
+                contract.break_off(now)
         if accused is not None:
             self.accusations.accuse_of_fork(accused, feed, now)
 
@@ -173,6 +172,9 @@ class BaseParty(Party, ABC):
         return Identity.from_seed(self._random.randbytes(32))
 
     def on_read(self, contract: Lines, feed: bytes, now: int) -> None:
+        """See Party."""
+
+    def on_broken(self, contract: Lines, now: int) -> None:
         """See Party."""
 
     @abstractmethod

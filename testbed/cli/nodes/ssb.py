@@ -11,12 +11,15 @@ from typing import Any
 import click
 
 from ssb.graph import CONTACT
+from ssb.store.blobs import MAX_SIZE
 from testbed.cli.group import LazyGroup
 from testbed.cli.nodes.ssb_lines import (
+    branches_text,
     label,
     numbers_text,
     reference_of,
 )
+from testbed.cli.options import Bytes
 from testbed.cli.usage import exclude
 from testbed.errors import UserError, as_user_error
 
@@ -44,6 +47,7 @@ class Settings:
         "vouched": "testbed.cli.nodes.ssb_check:vouched",
         "end": "testbed.cli.nodes.ssb_end:end",
         "delete": "testbed.cli.nodes.ssb_end:delete",
+        "merge": "testbed.cli.nodes.ssb_device:merge",
         "device": "testbed.cli.nodes.ssb_device:device",
         "get": "testbed.cli.nodes.ssb_view:get",
         "links": "testbed.cli.nodes.ssb_view:links",
@@ -137,6 +141,13 @@ def awaited(commands: Any, call: list[str], arguments: list[Any], patience_s: fl
 )
 @click.option("--network", metavar="BASE64", help="Key of another network than the main one.")
 @click.option("--connections", type=click.IntRange(1, 65_535), default=200, help="Most connections at once.")
+@click.option(
+    "--blob-storage-limit",
+    "blob_limit",
+    type=Bytes(MAX_SIZE),
+    metavar="BYTES",
+    help="Drop the blobs that were wanted least recently if all have more (20GB, say), but none of your own.",
+)
 @click.option("--room", metavar="NAME", help="Be a room of this name, where peers meet over tunnels.")
 @click.option("--members-only", is_flag=True, help="Only those whom this peer follows may use its room.")
 @click.option(
@@ -172,6 +183,7 @@ def peer(
     hops: int,
     network: str | None,
     connections: int,
+    blob_limit: int | None,
     room: str | None,
     members_only: bool,
     ndn: str | None,
@@ -193,7 +205,9 @@ def peer(
     from ssb.rooms.room import RoomOptions
 
     # A socket bound to this machine's own address reaches no other hosts.
-    options = PeerOptions(connections=connections, calls_loopback=is_loopback(host))
+    options = PeerOptions(
+        connections=connections, calls_loopback=is_loopback(host), blob_storage_limit=blob_limit
+    )
     if network is not None:
         options = options._replace(network=_network_key(network))
     exclude("ndn", "root")
@@ -401,16 +415,10 @@ def status(settings: Settings, as_json: bool) -> None:
     click.echo(f"identity     {label(state['id'], names)}")
     click.echo(f"peer         {'running' if state['running'] else 'not running'}")
     click.echo(f"messages     {state['messages']:,} of {state['feeds']:,} feeds, {state['own']:,} of its own")
-    click.echo(f"replicates   {state['replicated']:,} feeds; blobs of {state['blobs']:,} bytes")
-    if state["doubt"]:
-        click.echo(f"in doubt     {state['doubt']}")
-    for feed, number in state["forked"].items():
-        click.echo(f"forked       {label(feed, names)}; ignored from message {number} on")
-    for feed, successor in state["ended"].items():
-        on = "" if successor is None else f"; goes on as {label(successor, names)}"
-        click.echo(f"ended        {label(feed, names)}{on}")
-    for feed, numbers in state["damaged"].items():
-        click.echo(f"damaged      {numbers_text(numbers)} of {label(feed, names)}; comes again from others")
+    limit = state.get("blob_storage_limit")
+    most = "" if limit is None else f" (limit {limit:,})"
+    click.echo(f"replicates   {state['replicated']:,} feeds; blobs of {state['blobs']:,} bytes{most}")
+    _show_feeds(state, names)
     for one in state.get("connections", []):
         direction = "called" if one["called"] else "called this peer"
         way = "EBT" if one["ebt"] else "history streams"
@@ -450,6 +458,21 @@ def status(settings: Settings, as_json: bool) -> None:
         click.echo(f"trouble      {times} x {reason}")
     for reason, times in state.get("refused", {}).items():
         click.echo(f"refused      {times} x {reason}")
+
+
+def _show_feeds(state: dict[str, Any], names: dict[str, str | None]) -> None:
+    """Print the feeds that are not as they should be, or not as others."""
+    if state["doubt"]:
+        click.echo(f"in doubt     {state['doubt']}")
+    for feed, number in state["forked"].items():
+        click.echo(f"forked       {label(feed, names)}; ignored from message {number} on")
+    for feed, merged in state["merged"].items():
+        click.echo(f"merged       {label(feed, names)}: {branches_text(merged)}")
+    for feed, successor in state["ended"].items():
+        on = "" if successor is None else f"; goes on as {label(successor, names)}"
+        click.echo(f"ended        {label(feed, names)}{on}")
+    for feed, numbers in state["damaged"].items():
+        click.echo(f"damaged      {numbers_text(numbers)} of {label(feed, names)}; comes again from others")
 
 
 @ssb.group()

@@ -35,22 +35,23 @@ def check(settings: Settings) -> None:
         running = RunningPeer(settings.path)
     except ConnectionError:
         checked = check_file(store)
-        blobs = _check_blobs(settings.path)
+        blobs, branches = _check_blobs(settings.path), _check_branches(settings.path)
     else:
         with closing(running):
-            checked, blobs = check_file(store, read_only=True), 0
+            checked, blobs, branches = check_file(store, read_only=True), 0, 0
             places = [[feed, number] for feed, numbers in checked.damaged.items() for number in numbers]
             running.answer(["check"], [places])
-        click.echo("the peer is running: blobs are not checked")
+        click.echo("the peer is running: blobs and other branches of merged feeds are not checked")
     click.echo(f"{checked.messages:,} {'message is' if checked.messages == 1 else 'messages are'} whole")
     if checked.kept is not None:
         click.echo(f"{store} was damaged and is written anew; the damaged file is {checked.kept}")
     for feed, numbers in sorted(checked.damaged.items()):
         click.echo(f"damaged      {numbers_text(numbers)} of {feed}")
     damaged = sum(map(len, checked.damaged.values()))
-    if damaged or blobs:
+    if damaged or blobs or branches:
         found = [_counted(damaged, "message")] if damaged else []
         found += [_counted(blobs, "blob")] if blobs else []
+        found += [_counted(branches, "message") + " of other branches"] if branches else []
         raise UserError(f"damaged: {' and '.join(found)}; run the peer, so that others send them again")
 
 
@@ -162,3 +163,13 @@ def _check_blobs(path: Path) -> int:
         return 0
     with DirectoryBlobs(path / "blobs") as blobs:
         return sum(blobs.remove(blob) for blob in list(blobs.damaged()))
+
+
+def _check_branches(path: Path) -> int:
+    """Read the other branches of merged feeds, and delete damaged messages; return their number."""
+    from ssb.branches.store import BRANCHES_FILE, BranchTable
+
+    if not (path / BRANCHES_FILE).exists():
+        return 0
+    with closing(BranchTable(path / BRANCHES_FILE, None)) as table:
+        return table.check()

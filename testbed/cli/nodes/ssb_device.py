@@ -1,11 +1,14 @@
-"""`feednet ssb device`: several devices of one person, each with a feed of its own, as one identity."""
+"""`feednet ssb device`: several devices of one person, each with a feed of its own, as one identity; and
+`merge`, for a feed that several devices write with one key.
+"""
 
 import json
 
 import click
 
 from testbed.cli.nodes.ssb import Settings, commands_of
-from testbed.cli.nodes.ssb_lines import label, reference_of
+from testbed.cli.nodes.ssb_lines import branches_text, label, reference_of
+from testbed.cli.usage import require
 from testbed.errors import UserError
 
 _JOINED = {
@@ -103,3 +106,28 @@ def end(settings: Settings, reason: str) -> None:
     """End this identity of several devices, for good: each is on its own again."""
     with commands_of(settings) as commands:
         commands.answer(["devices", "end"], [reason])
+
+
+@click.command()
+@click.argument("feed", required=False)
+@click.option("--undo", is_flag=True, help="Merge no more: the branches that came later are deleted.")
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.pass_obj
+def merge(settings: Settings, feed: str | None, undo: bool, as_json: bool) -> None:
+    """Keep and show all branches of FEED if it is forked, and exchange them with peers that do so, too.
+
+    Without FEED, show the feeds that are merged. Your own feed can be merged, too, and then be written on.
+    Stock peers ignore a forked feed from the fork on.
+    """
+    require("undo", "feed")
+    author = None if feed is None else reference_of(feed)
+    with commands_of(settings) as commands:
+        if author is None:
+            merged = commands.answer(["branches", "list"], [])
+        else:
+            merged = commands.answer(["branches", "split" if undo else "merge"], [author])
+    if as_json:
+        click.echo(json.dumps(merged))
+        return
+    for each, state in merged.items():
+        click.echo(f"{each}: {branches_text(state)}")

@@ -44,6 +44,15 @@ def numbers_text(numbers: Sequence[int]) -> str:
     return f"message{'s' if len(numbers) > 1 else ''} {first}{more}"
 
 
+def branches_text(merged: Mapping[str, Any]) -> str:
+    """Return what is known of the branches of a feed that is merged, in words."""
+    if merged["fork"] is None:
+        return "not forked"
+    if merged["overgrown"]:
+        return f"overgrown with {merged['branches']} branches; ignored from message {merged['fork']} on"
+    return f"{merged['branches']} branches from message {merged['fork']} on, {merged['messages']:,} messages"
+
+
 def detached_text(entry: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return what is shown of an entry of the log in place of a detached message; None for any other."""
     if "state" not in entry:

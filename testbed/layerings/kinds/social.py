@@ -130,19 +130,18 @@ class SocialNode(NdnNode):
 
     def held(self) -> dict[str, StateSize]:
         """Return the state by kind: also logs that are carried for others, and the graph."""
-        own = {home.identity.ref for home in self._homes}
-        own |= {feed.key for feed in self._workload.follows.get(self.name, ())}
         statements = self.keeper.community.statements
-        return super().held() | {
-            "messages": StateSize(*self.keeper.replicas.held({log_name(author) for author in own})),
-            "statements": StateSize(statements, STATEMENT_BYTES * statements),
-        }
+        state = super().held()
+        state["messages"] = StateSize(*self.keeper.replicas.held(self._own))
+        state["statements"] = StateSize(statements, STATEMENT_BYTES * statements)
+        return state
 
     def counters(self) -> dict[str, Any]:
         """Return the forwarder's counters, and the keeper's, by name."""
-        return super().counters() | {
-            **{f"social_{word}": count for word, count in sorted(self._strategy.counters.items())},
-        }
+        row = super().counters()
+        for word, count in sorted(self._strategy.counters.items()):
+            row[f"social_{word}"] = count
+        return row
 
     def _add_feeds(self) -> None:
         """Attach the keeper, and forward Interests for logs by its strategy."""
@@ -165,6 +164,7 @@ class SocialNode(NdnNode):
             homes.append(own)
             held[own.identity.ref] = [*own.messages]
             own_log = OwnLog(own.identity, own.messages, lambda each: self.state.log.append(each.encoded))
+        self._own = {log_name(author) for author in held}
         by_receiver = self._social.by_receiver
         terms = Terms(
             parameters.pop("hops"),

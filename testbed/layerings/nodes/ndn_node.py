@@ -205,6 +205,7 @@ class NdnNode:
         self._album: Album | None = None
         if self._workload.pictures:
             self._album = Album(self._workload, context.state.blobs, self.name)
+        self._feed_words: dict[str, str] = {}  # names of the feeds' counters in samples, in order
         self._follower: int | None = None
         self._add_feeds()
         self._add_bulk()
@@ -434,18 +435,23 @@ class NdnNode:
 
     def held(self) -> dict[str, StateSize]:
         """Return the state by kind: the forwarder's tables, and what ends of feeds hold beside them."""
-        ends = [application.ends() for application in self._applications]
-        return self.host.forwarder.held() | {
-            "ends": StateSize(sum(feeds for feeds, _ in ends), sum(size for _, size in ends))
-        }
+        entries = size = 0
+        for application in self._applications:
+            feeds, held = application.ends()
+            entries += feeds
+            size += held
+        state = self.host.forwarder.held()
+        state["ends"] = StateSize(entries, size)
+        return state
 
     def counters(self) -> dict[str, Any]:
         """Return the forwarder's counters by name."""
         forwarder = self.host.forwarder
-        granted = forwarder.granted()
+        feeds = forwarder.feeds
+        granted = None if feeds is None else feeds.size()
         row = {
-            "pit_ranges": granted.ranges,
-            "pit_credit": granted.credit,
+            "pit_ranges": 0 if granted is None else granted.ranges,
+            "pit_credit": 0 if granted is None else granted.credit,
             "pit_satisfied": forwarder.pit_satisfied,
             "pit_expired": forwarder.pit_expired,
             "cs_entries": len(forwarder.cs),
@@ -454,8 +460,12 @@ class NdnNode:
             "route_change_bytes": self._route_changes.name_bytes,
             **forwarder.counters.as_dict(),
         }
-        if forwarder.feeds is not None:
-            row |= {f"feeds_{key}": value for key, value in sorted(forwarder.feeds.counters.items())}
+        if feeds is not None:
+            counted = feeds.counters
+            if len(counted) != len(self._feed_words):  # they only grow
+                self._feed_words = {f"feeds_{key}": key for key in sorted(counted)}
+            for word, key in self._feed_words.items():
+                row[word] = counted[key]
         return row
 
 

@@ -246,7 +246,7 @@ class RoutesNode(Protocol):
 def sample(node: Node, now: int) -> dict[str, Any]:
     """Return the state and the counters of a node, as a row of counters.jsonl."""
     state = {kind: {"entries": entries, "bytes": size} for kind, (entries, size) in node.held().items()}
-    return {"time": now, "node": node.name, "state": state} | node.counters()
+    return {"time": now, "node": node.name, "state": state, **node.counters()}
 
 
 def report_of(node: Node, now: int) -> dict[str, Any]:

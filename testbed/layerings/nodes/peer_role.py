@@ -3,6 +3,7 @@
 import hashlib
 from collections import deque
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from base.key_log import Secret
@@ -163,4 +164,10 @@ class RoleNode:
 
 def peer_identity(seed: int, node: str) -> Identity:
     """Return the identity of a node's peer, determined by seed and node."""
-    return Identity.from_seed(hashlib.sha256(f"peer {seed} {node}".encode()).digest())
+    return identity_of(f"peer {seed} {node}")
+
+
+@lru_cache(1 << 12)
+def identity_of(words: str) -> Identity:
+    """Return the identity that words determine; cached, as the nodes of a run know each other's."""
+    return Identity.from_seed(hashlib.sha256(words.encode()).digest())

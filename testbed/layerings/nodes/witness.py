@@ -1,5 +1,6 @@
 """Subscriptions of others that a node learns of: privacy towards those who carry feeds, or are neighbours."""
 
+from collections import defaultdict
 from collections.abc import Iterable
 
 from testbed.layerings.nodes.node import Context
@@ -20,19 +21,20 @@ class Witness:
 
     def __init__(self, context: Context) -> None:
         self.seen: set[tuple[str, str]] = set()
-        self._authors: dict[tuple[str, str], str] = {}  # of all subscriptions of others: their authors
+        self._between: defaultdict[frozenset[str], set[tuple[str, str]]] = defaultdict(set)
         names = {feed.publisher for feed in context.workload.feeds} | context.workload.follows.keys()
         references = {name: peer_identity(context.seed, name).ref for name in names}
         for reader, feeds in context.workload.follows.items():
             for feed in feeds:
                 if context.name not in (reader, feed.publisher):
-                    self._authors[references[reader], feed.key] = references[feed.publisher]
+                    ends = frozenset((references[reader], references[feed.publisher]))
+                    self._between[ends].add((references[reader], feed.key))
+        self._others = frozenset().union(*self._between.values())
 
     def hears(self, peer: str, feeds: Iterable[str]) -> None:
         """Take in that a peer asks for feeds."""
-        self.seen |= self._authors.keys() & {(peer, feed) for feed in feeds}
+        self.seen |= self._others & {(peer, feed) for feed in feeds}
 
     def meets(self, peer: str, other: str) -> None:
         """Take in that two peers exchange feeds."""
-        ends = {peer, other}
-        self.seen |= {pair for pair, author in self._authors.items() if {pair[0], author} == ends}
+        self.seen |= self._between.get(frozenset((peer, other)), set())

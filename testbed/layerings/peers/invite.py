@@ -148,6 +148,7 @@ class _PubAccess(OpenAccess):
     """
 
     def __init__(self, invites: Invites, use: Callable[[str, Sequence[Value]], Value]) -> None:
+        super().__init__()
         self._invites = invites
         self._use = use
 
@@ -289,7 +290,8 @@ class InviteNode(SsbNode):
                 self._peer.add(pub, (host, port), now, is_hearsay=True)
 
     def _use_invite(self, guest: str, arguments: Sequence[Value]) -> Value:
-        return self._invites.use(guest, arguments, self._graph, self._write, self._now / MS)
+        invites, graph = self._invites, self._graph
+        return invites.use(guest, arguments, graph, self._store, self._write, self._now / MS)
 
     def _follow(self, feed: str, *, following: bool = True) -> None:
         if self._graph.is_following(self._identity.ref, feed) != following:

@@ -3,6 +3,7 @@
 from typing import Any, Final, Literal
 
 from base.timers import earliest
+from ssb.peer.access import OpenAccess
 from ssb.peer.options import PORT
 from ssb.rooms.room import Room, RoomOptions
 from ssb.rooms.visits import DENIED, Visits
@@ -63,11 +64,8 @@ class RoomNode(SsbNode):
         for event in self._visits.take_events():
             self.on_stream(event, now)
         for kind, peer, _ in self._visits.take_news():
-            if kind != DENIED and self._meets(peer):
-                if self._visits.is_present(peer):
-                    self._peer.meet(peer, now)
-                else:
-                    self._peer.part(peer, now)
+            if kind != DENIED:
+                self._peer.heed(peer, now)
 
     def held(self) -> dict[str, StateSize]:
         """Return the node's state: see SsbNode; a room's tunnels count as connections."""
@@ -99,10 +97,10 @@ class RoomNode(SsbNode):
             for name, feeds in workload.follows.items()
             if any(feed.publisher == context.name for feed in feeds)
         }
-        self._friends = {peer_identity(context.seed, name).ref for name in follows | followers}
-        self._meets = _all if context.parameters["meets"] == "all" else self._friends.__contains__
-        self._visits = Visits(reference, self._meets, _none)
-        return {"visits": self._visits}
+        friends = {peer_identity(context.seed, name).ref for name in follows | followers}
+        meets = _all if context.parameters["meets"] == "all" else friends.__contains__
+        self._visits = Visits(reference, meets, _none)
+        return {"visits": self._visits, "access": OpenAccess(meets)}
 
 
 def _all(peer: str) -> bool:

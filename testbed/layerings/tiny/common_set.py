@@ -67,6 +67,8 @@ class TinyNode(BaseTinyNode):
         if known is None:
             return
         held = self._store.feeds[feed]
+        if held.mark < held.whole and not self._takes(known):
+            return  # before all unread entries are read in vain
         for entry in self._store.read(feed, held.mark, held.whole):
             if not self._deliver(known, entry.sequence, entry.content, now):
                 return

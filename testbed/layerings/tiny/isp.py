@@ -216,6 +216,8 @@ class ClientNode(BaseTinyNode):
     def _on_events(self, now: int) -> None:
         """Handle events of the contract and the subscriptions."""
         events = self._client.take_events()
+        if not events:
+            return
         for event in events:
             if event.kind == "received":
                 self._read(event.ref, now)

@@ -31,7 +31,7 @@ from ssb.tiny.requests import Timing
 from ssb.tiny.store import TinyStore
 from testbed.errors import UserError
 from testbed.layerings.nodes.node import Context, Parameters, StateSize
-from testbed.layerings.nodes.peer_role import Publication, RoleNode
+from testbed.layerings.nodes.peer_role import Publication, RoleNode, identity_of
 from testbed.layerings.nodes.workload import Feature, Feed
 
 TINY_FEATURES: Final = frozenset({Feature.MEDIUM, Feature.RADIO, Feature.FOLLOWING})
@@ -71,7 +71,7 @@ def ports_of(context: Context) -> dict[int, Port]:
 
 def author_of(seed: int, feed: Feed) -> Identity:
     """Return the author of a workload's feed in tinySSB, determined by the seed."""
-    return Identity.from_seed(hashlib.sha256(f"tiny {seed} {feed.key}".encode()).digest())
+    return identity_of(f"tiny {seed} {feed.key}")
 
 
 def content_of(message: Message) -> bytes:
@@ -150,12 +150,14 @@ class BaseTinyNode(RoleNode):
     def _publish(self, feed: Feed, sequence: int, content: bytes, now: int) -> None:
         """Send an item of a feed."""
 
+    def _takes(self, feed: Feed) -> bool:
+        """Whether a feed's items are delivered now."""
+        role = self._role
+        return role.joins_at is None and feed.key in role.follows and feed.key not in role.later
+
     def _deliver(self, feed: Feed, sequence: int, content: bytes, now: int) -> bool:
         """Deliver an item; return whether it is the next one of a followed feed."""
-        role = self._role
-        if role.joins_at is not None or feed.key not in role.follows or feed.key in role.later:
-            return False
-        if sequence != self._delivered[feed.key] + 1:
+        if not self._takes(feed) or sequence != self._delivered[feed.key] + 1:
             return False
         self._delivered[feed.key] = sequence
         if sequence > len(feed.messages) or content != self._content_of(feed.messages[sequence - 1]):

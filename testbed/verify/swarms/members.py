@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import count
 from random import Random
+from typing import Final
 
 from base.endpoint import (
     Address,
@@ -18,30 +19,55 @@ from base.endpoint import (
     StreamEvent,
 )
 from base.passive import PassiveEndpoint
+from base.timers import earliest
 from base.units import SECOND
 from ssb.canonical import Value, object_in, parse, stringify
 from ssb.message import ForkedFeed, InvalidMessage, Message
 from ssb.peer.peer import Peer
 from ssb.peer.program import PeerEvent, PeerWrapper
 from ssb.replication.loose import Loose
+from ssb.rooms.visits import DENIED, Visits
 from ssb.store.blobs import MemoryBlobs
 from ssb.store.feeds import Appended, Stored
 from ssb.store.memory import MemoryFeeds
+from testbed.verify.kit.outcome import Violation
 from testbed.verify.swarms.story import Hostility
+
+CLEAR: Final = b".ed25519"
+"""The end of each reference of a feed: it is in each message, note and call about feeds."""
 
 
 class Member(PeerWrapper):
-    """A peer. It counts sent bytes; `watch` checks it after each event.
+    """A peer, which may visit rooms. It counts sent bytes; `watch` checks it after each event.
 
     Attributes:
         peer: the peer.
         sent: bytes sent.
+        is_sealed: links must not carry references in clear.
     """
+
+    is_sealed = False
 
     def __init__(self, peer: Peer) -> None:
         super().__init__(peer)
         self.peer = peer
         self.sent = 0
+        self._visits = [each for each in peer.services.rooms if isinstance(each, Visits)]
+
+    def next_deadline(self) -> int | None:
+        """See Endpoint."""
+        has_news = any(each.has_news for each in self._visits)
+        return earliest(0 if has_news else None, super().next_deadline())
+
+    def wake(self, now: int) -> None:
+        """See Endpoint."""
+        super().wake(now)
+        for visits in self._visits:
+            for event in visits.take_events():
+                self.on_stream(event, now)
+            for kind, peer, _ in visits.take_news():
+                if kind != DENIED:
+                    self.peer.heed(peer, now)
 
     def watch(self, now: int) -> None:
         """Check the peer; hostile ones are not checked."""
@@ -54,7 +80,11 @@ class Member(PeerWrapper):
     def take_actions(self) -> list[StreamAction]:
         """See StreamEndpoint."""
         actions = super().take_actions()
-        self.sent += sum(len(action.data) for action in actions if isinstance(action, Send))
+        for action in actions:
+            if isinstance(action, Send):
+                self.sent += len(action.data)
+                if self.is_sealed and CLEAR in action.data:
+                    raise Violation("sealed", "a link", "carries a reference in clear")
         return actions
 
     def _follow_up(self, now: int) -> None:
@@ -91,7 +121,8 @@ class Deaf(Member):
 
     def take_actions(self) -> list[StreamAction]:
         """See StreamEndpoint."""
-        new = {number for number, connection in self.peer.connections.items() if connection.remote}
+        opened = self.peer.connections.items()
+        new = {number for number, connection in opened if connection.remote and not connection.room}
         new -= self._paused
         self._paused |= new
         return [*super().take_actions(), *(Pause(number) for number in sorted(new))]

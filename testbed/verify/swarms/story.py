@@ -1,7 +1,7 @@
 """Stories of swarms of peers, drawn from a seed."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from random import Random
 from typing import ClassVar, Literal, NamedTuple, get_args
@@ -19,9 +19,18 @@ POOL = 6
 LONGEST = 16
 """Messages of a feed."""
 _FORKED_AT = 5
+_BAD: dict[str, list[float]] = {
+    "loss_percent": [0.0, 1.0, 5.0],
+    "reorder_percent": [0.0, 2.0],
+    "duplicate_percent": [0.0, 2.0],
+    "jitter_ms": [0.0, 0.4],
+}
+"""What links may do, and how much."""
 
 Hostility = Literal["forges", "skips", "lies", "stalls", "babbles", "replays", "takes nothing"]
 HOSTILE: tuple[Hostility, ...] = get_args(Hostility)
+RoomKind = Literal["works", "drops", "delays", "impersonates", "alters", "misleads", "invents", "swallows"]
+ROOM_KINDS: tuple[RoomKind, ...] = get_args(RoomKind)
 
 
 class Request(NamedTuple):
@@ -41,7 +50,8 @@ class Swarm(Story):
     (a peer that looks for a message by its id, the feed, the number), "drop" and "fetch" (a peer whose user
     deletes the content of a message there, or asks for its blob; the feed, the number). A user does "say"
     and "name" alone, and to another user "befriend", "invite", "join" and "remove" (a device), and "intrude"
-    (it writes false messages, to become a device of the other's identity, or to end it).
+    (it writes false messages, to become a device of the other's identity, or to end it). "enter" and "exit"
+    (a peer, a room) begin and end a visit; a room may "restart", too.
 
     Attributes:
         seed: of the links and of the peers' draws.
@@ -57,6 +67,9 @@ class Swarm(Story):
         holes: a feed whose contents stand beside it -> its requests to delete some.
         keepers: peers that do not obey requests to delete.
         users: peers that have an account, and so a feed of their own, which may be a device of an identity.
+        rooms: room -> its behaviour; each is on a node of that name.
+        visits: which peer is in which room from the start.
+        friends: pairs that meet in rooms; users meet by what they follow.
     """
 
     PAIRS: ClassVar[Mapping[str, str]] = {"cut": "heal"}
@@ -73,11 +86,14 @@ class Swarm(Story):
     holes: dict[int, tuple[Request, ...]] = field(default_factory=dict)
     keepers: frozenset[str] = frozenset()
     users: frozenset[str] = frozenset()
+    rooms: dict[str, RoomKind] = field(default_factory=dict)
+    visits: tuple[tuple[str, str], ...] = ()
+    friends: tuple[tuple[str, str], ...] = ()
 
     @property
     def columns(self) -> tuple[str, ...]:
         """See kit."""
-        return self.peers
+        return (*self.peers, *self.rooms)
 
     @property
     def honest(self) -> tuple[str, ...]:
@@ -149,8 +165,56 @@ def make_swarm(seed: int) -> Swarm:
         luck = Random(f"swarms {seed} keepers")
         keepers = frozenset(peer for peer in honest if holes and luck.random() < 0.2)
     steps = tuple(sorted(steps + more, key=lambda step: step.at))
-    return Swarm(
+    swarm = Swarm(
         seed, steps, encrypts, peers, links, calls, feeds, follows, hostile, ends, old, holes, keepers, users
+    )
+    return _with_rooms(Random(f"swarms {seed} rooms"), swarm)
+
+
+def _with_rooms(rng: Random, swarm: Swarm) -> Swarm:
+    """In some stories, let peers visit rooms, and meet there instead of calling each other, or besides."""
+    if rng.random() < 0.8:
+        return swarm
+    kinds = ["works", *ROOM_KINDS]
+    rooms = {f"h{number}": rng.choice(kinds) for number in range(rng.choice([1, 2, 2]))}
+    routers = sorted({link["b"] for link in swarm.links})
+    links = draw_links(
+        rng, [(room, rng.choice(routers)) for room in rooms], delays=[0.5, 40.0], bad=0.3, share=1.0, **_BAD
+    )
+    visits = tuple((peer, room) for peer in swarm.peers for room in rooms if rng.random() < 0.85)
+    friends, calls = list[tuple[str, str]](), list[tuple[str, str]]()
+    for call in swarm.calls:
+        luck = rng.random()
+        friends += [call] if luck < 0.8 else []
+        calls += [call] if luck > 0.6 else []
+    steps = [
+        Step(0, "befriend", pair) for one in friends for pair in (one, one[::-1]) if pair[0] in swarm.users
+    ]
+
+    def at() -> int:
+        return rng.randint(0, swarm.last)
+
+    for _ in range(rng.choice([0, 2, 4, 8])):
+        steps.append(
+            Step(
+                at(), rng.choice(["enter", "enter", "exit"]), (rng.choice(swarm.peers), rng.choice([*rooms]))
+            )
+        )
+    for _ in range(rng.choice([0, 0, 1, 2])):
+        steps.append(Step(at(), "restart", (rng.choice([*rooms]),)))
+    if rng.random() < 0.3:
+        link, time = rng.choice(links), at()
+        steps.append(Step(time, "cut", (link["a"], link["b"])))
+        steps.append(Step(time + rng.randint(1, 8) * SECOND, "heal", (link["a"], link["b"])))
+    return replace(
+        swarm,
+        steps=tuple(sorted((*swarm.steps, *steps), key=lambda step: step.at)),
+        encrypts=True,  # or rooms could read
+        links=swarm.links + links,
+        calls=tuple(calls),
+        rooms=rooms,
+        visits=visits,
+        friends=tuple(friends),
     )
 
 
@@ -252,10 +316,7 @@ def _links(rng: Random, peers: tuple[str, ...]) -> tuple[Link, ...]:
         delays=[0.5, 5.0, 40.0],
         bad=0.6,
         share=0.7,
-        loss_percent=[0.0, 1.0, 5.0],
-        reorder_percent=[0.0, 2.0],
-        duplicate_percent=[0.0, 2.0],
-        jitter_ms=[0.0, 0.4],
+        **_BAD,
     )
 
 

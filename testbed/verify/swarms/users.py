@@ -37,6 +37,7 @@ class UserMember(Member):
     def __init__(self, local: LocalPeer, look: Callable[[int], None]) -> None:
         super().__init__(local.peer)
         self.local = self._program = local
+        self._visits = []  # the program sees to them
         self._look = look
 
     def watch(self, now: int) -> None:
@@ -313,6 +314,10 @@ class Users:
 
     def _refs(self) -> Iterator[str]:
         return map(self._ref, self.accounts)
+
+    def follows(self, name: str, feed: str) -> bool:
+        """Return whether a user follows a feed."""
+        return self.accounts[name].graph.is_following(self._ref(name), feed)
 
     def tip(self, at: str, of: str) -> int:
         """Return the number of messages of a user's feed at another one."""

@@ -37,12 +37,15 @@ from testbed.verify.swarms.members import (
     OldFeeds,
     Replayer,
 )
+from testbed.verify.swarms.rooms import ROOM_STEPS, Rooms
 from testbed.verify.swarms.story import Swarm, author, make_swarm, messages
 from testbed.verify.swarms.users import USER_STEPS, UserMember, Users
 from topologies.emulator.network import EmulatedNetwork
 
 CATCH_UP_NS = 600 * SECOND
 """Emulated TCP waits for up to a minute after several losses, and a peer calls again after a pause."""
+_LEAVE_NS = 660 * SECOND
+"""A room closes a connection that says nothing for ten minutes, as of a peer that was killed."""
 _QUIET = 20 * SECOND
 _MOST_HEARD = 10
 """A want is told again when it has come nearer, twice at most, or begins anew. The rest are answers."""
@@ -76,6 +79,10 @@ class _World(World[Swarm]):
         self._users = Users(swarm, self._identities, self.topology.address, self.coverage)
         self._stores: dict[str, Any] = {peer: self._store(peer) for peer in swarm.peers}
         self._holes = Holes(swarm, self._stores)
+        refs = {peer: identity.ref for peer, identity in self._identities.items()}
+        self._rooms = Rooms(
+            swarm, refs, self.topology.address, lambda: self.now, self._users.follows, self.coverage
+        )
         self._clocks: dict[str, dict[str, dict[str, int]]] = {peer: {} for peer in swarm.peers}
         self._wanted = {peer: {self._key(feed) for feed in swarm.follows[peer]} for peer in swarm.peers}
         self._ever = {peer: set(wanted) for peer, wanted in self._wanted.items()}
@@ -93,7 +100,9 @@ class _World(World[Swarm]):
         self._texts |= {self._identities[user].ref: [[]] for user in swarm.users}
         for peer in swarm.peers:
             self._members[peer] = self._member(peer, 0)
-        programs = {peer: [Program(self._members[peer], {1: StreamPort(PORT)})] for peer in swarm.peers}
+        for room in swarm.rooms:
+            self._members[room] = self._rooms.start(room, _OPTIONS, 0)
+        programs = {name: [Program(each, {1: StreamPort(PORT)})] for name, each in self._members.items()}
         self.network = EmulatedNetwork(self.topology, programs, seed=swarm.seed, capture=None)
         self.schedule()
 
@@ -101,10 +110,11 @@ class _World(World[Swarm]):
         """See World."""
         try:
             self.network.run(self.story.last)
-            self.catch_up(self.now, self._missing, CATCH_UP_NS)
+            self.catch_up(self.now, self._missing, CATCH_UP_NS + self._rooms.patience)
             self._check_stores()
             self._holes.count(self.coverage)
             self._check_silence()
+            self._empty_rooms()
         finally:
             self._users.close()
 
@@ -125,10 +135,19 @@ class _World(World[Swarm]):
         return messages(feed, branch, self.story.ends.get(feed, ()))
 
     def _member(self, name: str, now: int, *, forgets: bool = False) -> Any:
+        """Return the program of a peer that starts, or starts anew."""
+        if name in self.story.rooms:
+            return self._rooms.start(name, _OPTIONS, now)
+        made = self._made(name, now, forgets=forgets)
+        if made.peer is not None:
+            self._rooms.enter_all(name, made, now)
+        return made
+
+    def _made(self, name: str, now: int, *, forgets: bool) -> Any:
         swarm = self.story
         random = Random(f"{swarm.seed} {name} {now}")
         kind = swarm.hostile.get(name)
-        others = [(self.topology.address(peer), PORT) for peer in swarm.peers if peer != name]
+        others = [(self.topology.address(peer), PORT) for peer in swarm.columns if peer != name]
         if kind in ("stalls", "babbles"):
             return Babbler(others, random, is_silent=kind == "stalls")
         options = _OPTIONS._replace(encrypts=swarm.encrypts)
@@ -147,6 +166,7 @@ class _World(World[Swarm]):
                 random,
                 blobs=self._holes.blobs(name),
                 loose=self._loose(name, random) if self._has_wants else None,
+                **self._rooms.arguments(name),
             )
         for feed, blocked in self._blocked:
             peer.replication.hide(feed, self._identities[blocked].ref, now)
@@ -189,6 +209,12 @@ class _World(World[Swarm]):
             self._users.do(step, member.local, self.now)
             member.watch(self.now)
             self.network.settle(step.what[0])
+        elif step.do in ROOM_STEPS:
+            name, room = step.what
+            if self._members[name].peer is not None:
+                self._rooms.do(step.do, name, room, self._members[name], self.now)
+                self._members[name].watch(self.now)
+                self.network.settle(name)
         elif step.do in ("drop", "fetch"):
             self._do_with_content(step.do, *step.what)
         else:
@@ -282,6 +308,7 @@ class _World(World[Swarm]):
         self._check_ended(name)
         self._check_loose(name)
         self._holes.check(name)
+        self._rooms.check(name, member.peer)
         connections = len(member.peer.connections)
         if connections > _CONNECTIONS + _HANDSHAKES:
             raise Violation("bounded", name, f"has {connections} connections")
@@ -397,7 +424,8 @@ class _World(World[Swarm]):
             is_honest = other not in self.story.hostile
             return is_honest and key in self._wants(other) and (key, other) not in self._blocked
 
-        return [(name, key, written) for name in sorted(reached(writer, self.story.calls, is_willing))]
+        pairs = (*self.story.calls, *self._rooms.pairs())
+        return [(name, key, written) for name in sorted(reached(writer, pairs, is_willing))]
 
     def _unproven(self) -> tuple[str, str] | None:
         """Return a peer and a forked feed without its required proof.
@@ -434,15 +462,33 @@ class _World(World[Swarm]):
             held = self._stores[name].tips().get(key, 0)
             if held < tip if name in self.story.old else held != tip:
                 return Violation("delivery", name, f"has {held} of {tip} of {key[:5]}")
-        return self._unfetched() or self._holes.lacking(self.story.calls) or self._users.waiting()
+        return (
+            self._unfetched()
+            or self._holes.lacking(self.story.calls)
+            or self._users.waiting()
+            or self._rooms.missing(self._members)
+        )
 
     def _check_silence(self) -> None:
         """Check that complete peers fall silent, if none of them is hostile."""
-        if self.story.hostile or any(len(writers) > 1 for writers in self.story.feeds.values()):
+        forked = any(len(writers) > 1 for writers in self.story.feeds.values())
+        if self.story.hostile or forked or not self._rooms.are_calm():
             return
         # A peer that was cut off calls again, and TCP is slow on bad links.
         members = self._members
         self.fall_silent(lambda: [each.sent for each in members.values()], CATCH_UP_NS, _QUIET)
+
+    def _empty_rooms(self) -> None:
+        """Let all leave the rooms, and check that nothing of them is left."""
+        if not self.story.rooms:
+            return
+        for name in self.story.peers:
+            for room in self.story.rooms if self._members[name].peer is not None else ():
+                self._rooms.do("exit", name, room, self._members[name], self.now)
+            self.network.settle(name)
+        began, caught_up = self.now, self.outcome.caught_up
+        self.catch_up(began, lambda: self._rooms.remaining(self._members), _LEAVE_NS)
+        self.outcome.caught_up = caught_up
 
 
 def _receives(session: Session, feed: str) -> bool:
@@ -450,6 +496,6 @@ def _receives(session: Session, feed: str) -> bool:
     return exchange is not None and exchange.receives
 
 
-SWARMS = Family(
-    "swarms", Swarm, make_swarm, _World, CATCH_UP_NS, emulated("calls", "feeds", "hostile", "holes"), CHANGES
-)
+PASSES = emulated("calls", "feeds", "hostile", "holes", "visits", "friends")
+
+SWARMS = Family("swarms", Swarm, make_swarm, _World, CATCH_UP_NS, PASSES, CHANGES)

@@ -250,6 +250,8 @@ class Stack:
 
         Now is the time of the last call that had one.
         """
+        if not self._touched and not self._out:
+            return []
         for connection in self._touched:
             connection.output(self._now)
             self._update_timer(connection)

@@ -107,9 +107,7 @@ class Provider(Switch):
     def clients(self) -> list[bytes]:
         """The clients with open contracts."""
         return [
-            one.other
-            for one in self.contracts.values()
-            if one.facts.state == OPEN and one.other not in self.peers
+            one.other for one in self.contracts.values() if one.is_passable and one.other not in self.peers
         ]
 
     def announce(self, now: int) -> None:
@@ -215,8 +213,8 @@ class Provider(Switch):
         """Return the contract that leads to a client: its own or that of another provider."""
         own = self.contracts.current(target)
         if own is not None:
-            return own if own.facts.state == OPEN and target not in self.peers else None
-        shut = [one.id for one in self.contracts.values() if one.facts.state != OPEN]
+            return own if own.is_passable and target not in self.peers else None
+        shut = [one.id for one in self.contracts.values() if not one.is_passable]
         through = self.reachability.next_hop(target, [*without, *shut])
         return self.contracts.get(through) if through is not None else None
 
@@ -264,7 +262,7 @@ class Provider(Switch):
         ref, source, feed, group = request.ref, request.source, request.feed, request.group
         to = self._next_hop(request.target, [contract.id])
         asked = len(self.routes.of_contract(contract.id))
-        if to is None or to is contract or to.is_behind or contract.facts.state != OPEN:
+        if to is None or to is contract or to.is_behind or not contract.is_passable:
             contract.send_command(SubResponseIsp(ref, False, NOT_FOUND), now)
         elif (
             asked >= contract.terms.subscriptions
@@ -370,6 +368,11 @@ class Provider(Switch):
             self._events.append(Event("over", client))
             self._leave_routes(contract, now)
             self.gate.open(client, now)  # it may have requested another contract
+
+    def on_broken(self, contract: Lines, now: int) -> None:
+        """See Party."""
+        self._forget_reach(contract, now)
+        self._leave_routes(contract, now)
 
     def on_over(self, contract: Contract, now: int) -> None:
         """See BaseParty."""

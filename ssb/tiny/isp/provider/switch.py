@@ -108,7 +108,7 @@ class Switch(BaseParty):
     def _is_wanted(self, receiver: Side) -> bool:
         """Whether a side still takes entries."""
         to = self._contract_of(receiver)
-        return to is not None and to.facts.state == OPEN and not receiver.is_gone
+        return to is not None and to.is_passable and not receiver.is_gone
 
     def _drop_waiting(self, route: Route, receiver: Side, now: int) -> None:
         """Drop the undeliverable entries for a side.
@@ -274,7 +274,10 @@ class Switch(BaseParty):
         self._clean(route)
 
     def _leave_routes(self, contract: Lines, now: int) -> None:
-        """A contract is over: all its entries have arrived, and it cannot be notified."""
+        """A contract is over, or broken: all its entries have arrived, and it cannot be notified.
+
+        Nobody may wait for one whose line is read no further: it confirms nothing any more.
+        """
         for route, side, other in self.routes.of_contract(contract.id):
             side.contract = None
             self._drop_waiting(route, side, now)
