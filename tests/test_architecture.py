@@ -127,6 +127,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "ssb/tiny/daemon": {"base", "ssb.bipf", "ssb.keys", "ssb.store", "ssb.tiny"},
     "ssb/mqtt": {"base", "ssb.keys"},
     "ssb/multicast": {"base"},
+    "ssb/moq": {"base", "ssb.keys"},
     "ssb/rooms": {"base", "ssb.keys", "ssb.canonical", "ssb.transport"},
     "ssb/peer": {"base", "ssb"},
     "ssb/daemon": {"base", "ssb"},

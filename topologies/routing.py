@@ -252,6 +252,27 @@ def ways(topology: Topology, node: str, to: Mapping[str, int], by: Routing = BY_
     return costs
 
 
+@lru_cache(maxsize=2048)
+def nearer(topology: Topology, to: str, by: Routing = BY_DELAY) -> Mapping[str, tuple[str, ...]]:
+    """For every other node that can reach node `to`: the neighbours that are nearer, the best first.
+
+    Whichever of them each node chooses, no path loops (RFC 5286, section 1.1: downstream paths). The first is
+    that of routes(). Raises TopologyError if there is no node `to`.
+    """
+    graph = _graph(topology, _of_ip(by))
+    cost = _costs(graph, to)
+    return {
+        node: tuple(
+            sorted(
+                (peer for peer in peers if peer in cost and cost[peer] < cost[node]),
+                key=lambda peer, peers=peers: (peers[peer] + cost[peer], peer),  # type: ignore[misc]
+            )
+        )
+        for node, peers in graph.items()
+        if node in cost and node != to
+    }
+
+
 def tree(
     topology: Topology, leaves: Collection[str], roots: Iterable[str], by: Routing = BY_DELAY
 ) -> set[tuple[str, str]]:

@@ -208,6 +208,8 @@ PARAMETERS = {
     "ambient_ms": Words("longest time between heartbeats", "ms"),
     "kept": Words("segments that a node keeps for repairs", "segments"),
     "reorder_ms": Words("time for a segment that was overtaken", "ms"),
+    "cache": Words("items that a relay caches", "items"),
+    "idle_ms": Words("silence after which a session is given up", "ms"),
 }
 """The parameters of layerings, by name."""
 

@@ -38,6 +38,7 @@ _OWN = {
     "lan": "peers.lan:LAN",
     "broker": "kinds.broker:BROKER",
     "multicast": "kinds.multicast:MULTICAST",
+    "moq": "kinds.moq:MOQ",
     "ndn-over-ssb": "kinds.ndn_over_ssb:NDN_OVER_SSB",
     **dict.fromkeys(("tiny", "tiny-pub"), "tiny.common_set:TINY_LAYERINGS"),
     "tiny-isp": "tiny.isp:TINY_ISP",

@@ -32,7 +32,7 @@ from ssb.message import Message
 from ssb.tiny.isp import messages as tinyisp
 from ssb.transport.box_stream import Boxer
 from testbed.verify.fuzz import corpus
-from testbed.verify.fuzz.subjects import management, mapping, mqtt, multicast, ssb, suites, tiny
+from testbed.verify.fuzz.subjects import management, mapping, moq, mqtt, multicast, ssb, suites, tiny
 from testbed.verify.fuzz.subjects.events import PAUSE, Event
 from testbed.verify.fuzz.subjects.node import (
     APPLICATION,
@@ -465,6 +465,7 @@ def main() -> None:
         "mapping": mapping.inputs(),
         "mqtt": mqtt.inputs(),
         "multicast": multicast.inputs(),
+        "moq": moq.inputs(),
     }
     for name, inputs in made.items():
         path = corpus.SEEDS / f"{name}.hex"

@@ -39,7 +39,7 @@ FEW = {
     "flash-crowd": ("pull", "poll", "lli", "ssb"),
     "flat-ids": ("poll", "lli", "link"),
     "gateways": ("lli", "pull", "ssb"),
-    "geant-news": ("poll", "sync", "lli", "ssb", "ebt", "hub", "broker", "multicast"),
+    "geant-news": ("poll", "sync", "lli", "ssb", "ebt", "hub", "broker", "moq", "multicast"),
     "hot-author": RUNGS,
     "intermittent": RUNGS,
     "isp-city": ("tiny-isp", "tiny-pub", "ssb"),

@@ -14,6 +14,7 @@ from topologies.routing import (
     coordinates,
     equal_routes,
     hyperbolic_distance,
+    nearer,
     next_hops,
     path_delay_ns,
     routes,
@@ -255,3 +256,13 @@ def test_a_second_way_costs_what_it_takes():
     )
     hops = [(interface.peer, cost) for interface, cost in next_hops(ring, "c")["a"]]
     assert hops == [("b", 3 * 3_000_000 + 2), ("c", 3 * 10_000_000 + 1)]
+
+
+@given(topologies())
+def test_nearer_neighbours_never_lead_in_a_circle_and_the_best_comes_first(topology):
+    to = topology.nodes[0]
+    found, best = nearer(topology, to), delays_by_enumeration(topology, to)
+    assert found.keys() == best.keys() - {to}
+    for node, peers in found.items():
+        assert peers[0] == routes(topology, to)[node].into.node
+        assert all(best[peer] < best[node] for peer in peers)

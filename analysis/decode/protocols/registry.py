@@ -1,6 +1,6 @@
 """The registry of protocols, and the classification of frames by port."""
 
-from analysis.decode.protocols import lan, mqtt, multicast, ndn, ssb, tiny
+from analysis.decode.protocols import lan, moq, mqtt, multicast, ndn, ssb, tiny
 from analysis.decode.protocols.protocol import NDN, Declaration
 from captures.layers.layers import FramePayload, Ports
 
@@ -15,6 +15,7 @@ PROTOCOLS: dict[str, Declaration] = {
         tiny.DECLARATION,
         mqtt.DECLARATION,
         multicast.DECLARATION,
+        moq.DECLARATION,
         lan.DECLARATION,
     )
 }

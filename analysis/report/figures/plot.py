@@ -71,6 +71,7 @@ _OWN_PLACES = (
     "lan",
     "invite",
     "multicast",
+    "moq",
 )
 """Layerings with a fixed index, and so one colour and dash on every page.
 

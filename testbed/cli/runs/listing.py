@@ -20,6 +20,7 @@ _PROTOCOLS = {
     "ssb": "Secure Scuttlebutt",
     "mqtt": "MQTT",
     "multicast": "IP multicast",
+    "moq": "Media over QUIC",
     "tiny": "tinySSB",
 }
 

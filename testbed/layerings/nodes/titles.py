@@ -45,6 +45,9 @@ TITLES = {
     "multicast": {
         "multicast": "SSB by source-specific multicast, repaired on request",
     },
+    "moq": {
+        "moq": "SSB by relays of Media over QUIC",
+    },
     "tiny": {
         "tiny": "tinySSB: everybody replicates everything",
         "tiny-pub": "tinySSB: everything through a pub",

@@ -213,6 +213,18 @@ BUGS = {
         "True",
     ),
     "ranges in any order": Bug("multicast", "ssb.multicast.packets", "_request", "first < end or", ""),
+    "readers that outlive their session": Bug(
+        "moq", "ssb.moq.relay", "Relay._drop", "for reader in self.readers(stream):", "for reader in ():"
+    ),
+    "a cache without a bound": Bug(
+        "moq", "ssb.moq.relay", "Relay._on_object", "if not has_room:", "if False:"
+    ),
+    "a Request ID beyond the limit": Bug(
+        "moq", "ssb.moq.session", "Session._accept", " or asked.request >= self._allowed", ""
+    ),
+    "an object with the last number": Bug(
+        "moq", "ssb.moq.relay", "Relay._take", " and location.object < MOST", ""
+    ),
     "a change before it is authorised": Bug(
         "management",
         "forwarder.management.manager",

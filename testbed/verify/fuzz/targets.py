@@ -81,6 +81,7 @@ class _Targets(Mapping[str, Target]):
             "mapping": partial(_program, "mapping"),
             "mqtt": partial(_program, "mqtt"),
             "multicast": partial(_program, "multicast"),
+            "moq": partial(_program, "moq"),
             "captures": _captures,
         }
     )

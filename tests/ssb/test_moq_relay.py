@@ -1,0 +1,287 @@
+"""Relays of Media over QUIC: whatever happens, each reader has each object once and in order."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from moq_world import IDLE, TRACK, World
+
+from base.endpoint import Close, Full, Opened, Received, Send
+from base.units import MS, SECOND
+from ssb.moq.followed import SUBSCRIPTION_BYTES
+from ssb.moq.frames import Parameters, Ping, Pong, stream_frames
+from ssb.moq.frames import encode as encode_frame
+from ssb.moq.hops import PORT, Bounds
+from ssb.moq.incoming import End, Incoming
+from ssb.moq.messages import (
+    CONTROL,
+    VERSION,
+    Failed,
+    Fetch,
+    Filter,
+    Location,
+    MaxRequestId,
+    Object,
+    PublishDone,
+    Setup,
+    Subscribe,
+    SubscribeOk,
+    Track,
+    Unsubscribe,
+    encode,
+)
+from ssb.moq.relay import Relay
+
+DIAMOND = {"o": (), "a": ("o",), "b": ("o",), "c": ("a", "b"), "r": ("c",), "s": ("a",), "t": ("c", "b")}
+HOPS = [("a", "o"), ("b", "o"), ("c", "a"), ("c", "b"), ("r", "c"), ("s", "a"), ("t", "c"), ("t", "b")]
+READERS = ("r", "s", "t", "a")
+
+names = st.sampled_from([*DIAMOND])
+hops = st.sampled_from(HOPS)
+steps = st.one_of(
+    st.tuples(st.just("publish"), st.integers(1, 5)),
+    st.tuples(st.just("follow"), st.sampled_from(READERS)),
+    st.tuples(st.just("leave"), st.sampled_from(READERS)),
+    st.tuples(st.just("restart"), names),
+    st.tuples(st.just("break_off"), hops, st.booleans()),
+    st.tuples(st.just("mend"), hops),
+    st.tuples(st.just("reset"), hops),
+    st.tuples(st.just("fill"), hops, st.booleans()),
+    st.tuples(st.just("drain"), hops, st.booleans()),
+    st.tuples(st.just("reroute"), st.sampled_from(["c", "t"]), st.booleans()),
+    st.tuples(st.just("pass_time"), st.sampled_from([MS, SECOND, 4 * SECOND, 11 * SECOND])),
+)
+
+
+def contents(world: World, sender: str, receiver: str) -> list[Any]:
+    """What one relay has said to another, session by session."""
+    readers: dict[Any, Incoming] = {}
+    found = []
+    for place, there, data in world.said:
+        if (place[0], there[0]) == (sender, receiver):
+            reader = readers.setdefault(place, Incoming(from_client=place[1] > 0, streams=99))
+            found += [unit.content for unit in reader.receive(data)]
+    return found
+
+
+def kinds(world: World, sender: str, receiver: str) -> list[type]:
+    """The kinds of messages and objects in it."""
+    frames = (Parameters, Ping, Pong, End)
+    return [type(each) for each in contents(world, sender, receiver) if not isinstance(each, frames)]
+
+
+def play(world: World, step: Any) -> None:
+    match step:
+        case ("break_off", hop, silent):
+            world.break_off(*hop, silent=silent)
+        case ("fill" | "drain" as what, (a, b), is_down):
+            getattr(world, what)(*((b, a) if is_down else (a, b)))
+        case ("mend" | "reset" as what, hop):
+            getattr(world, what)(*hop)
+        case ("reroute", name, is_turned):
+            world.reroute(name, DIAMOND[name][:: -1 if is_turned else 1])
+        case (what, argument):
+            getattr(world, what)(argument)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(steps, max_size=25), st.sampled_from([0, 1, 3, 100]), st.integers(0, 1000))
+def test_each_reader_has_each_object_once_and_in_order(story: list[Any], cache: int, seed: int) -> None:
+    world = World(DIAMOND, cache, seed)
+    for step in story:
+        play(world, step)
+        for got in world.got.values():
+            assert got == [*range(len(got))]
+    for hop in HOPS:
+        world.mend(*hop)
+        world.drain(*hop)
+        world.drain(*hop[::-1])
+    world.publish()
+    world.pass_time(60 * SECOND)
+    for name in world.follows:
+        assert world.got[name] == [*range(world.published)], name
+    assert not any(relay.counters.keys() - {"silence"} for relay in world.relays.values())
+    for name in READERS:
+        world.leave(name)
+    world.pass_time(3 * IDLE)
+    assert all(relay.state() == (0, 0) and relay.streams == 0 for relay in world.relays.values())
+
+
+def test_a_relay_subscribes_once_for_all_and_unsubscribes_after_the_last() -> None:
+    world = World({"o": (), "a": ("o",), **{f"r{number}": ("a",) for number in range(5)}})
+    for number in range(5):
+        world.follow(f"r{number}")
+    world.publish(3)
+    assert kinds(world, "a", "o").count(Subscribe) == 1
+    assert kinds(world, "o", "a").count(Object) == 3
+    assert sum(kinds(world, "a", f"r{number}").count(Object) for number in range(5)) == 15
+    assert world.relays["a"].state() == (6, 6 * SUBSCRIPTION_BYTES + TRACK.size)
+    for number in range(5):
+        assert Unsubscribe not in kinds(world, "a", "o")
+        world.leave(f"r{number}")
+    assert kinds(world, "a", "o").count(Unsubscribe) == 1
+    assert world.relays["a"].state() == (0, 0)
+
+
+@pytest.mark.parametrize(("cache", "from_origin"), [(100, 20), (5, 35), (0, 40)])
+def test_past_objects_come_from_the_cache_or_else_from_the_publisher(cache: int, from_origin: int) -> None:
+    world = World({"o": (), "a": ("o",), "r": ("a",), "s": ("a",)}, cache)
+    world.follow("r")
+    world.publish(20)
+    world.follow("s")
+    assert world.got["s"] == [*range(20)]
+    assert kinds(world, "o", "a").count(Object) == from_origin
+
+
+def test_two_late_readers_cost_one_fetch_upstream() -> None:
+    world = World({"o": (), "a": ("o",), "r": ("a",), "s": ("a",)})
+    world.publish(20)
+    for name in ("r", "s"):
+        world.follow(name)
+        assert world.got[name] == [*range(20)]
+    assert kinds(world, "a", "o").count(Fetch) == 1
+    assert kinds(world, "o", "a").count(Object) == 20
+
+
+def test_a_silent_hop_is_given_up_and_another_relay_is_asked() -> None:
+    world = World(DIAMOND)
+    world.follow("r")
+    world.publish(2)
+    world.break_off("c", "a", silent=True)
+    world.publish(2)
+    assert world.got["r"] == [0, 1]
+    world.pass_time(IDLE - 1)
+    assert world.got["r"] == [0, 1]
+    world.pass_time(1 + MS)
+    assert world.got["r"] == [0, 1, 2, 3]
+    assert kinds(world, "c", "b") == [Setup, Subscribe, Fetch]
+    assert world.relays["c"].counters == {"silence": 1}
+
+
+def test_a_hop_that_is_used_stays_open_and_one_that_is_not_is_closed() -> None:
+    world = World({"o": (), "a": ("o",)})
+    world.follow("a")
+    world.pass_time(10 * IDLE)
+    assert world.relays["o"].streams == 1
+    pings = [content for content in contents(world, "a", "o") if isinstance(content, Ping)]
+    assert len(pings) == 25  # every two fifths of the idle time
+    world.leave("a")
+    world.pass_time(2 * IDLE)
+    assert world.relays["o"].streams == world.relays["a"].streams == 0
+
+
+def test_a_relay_that_finds_no_source_turns_its_subscribers_away() -> None:
+    world = World(DIAMOND)
+    world.follow("t")
+    world.publish(1)
+    world.break_off("c", "a", silent=False)
+    world.break_off("c", "b", silent=False)
+    assert PublishDone in kinds(world, "c", "t")
+    world.publish(1)
+    assert world.got["t"] == [0, 1]  # by the other relay
+    assert Subscribe in kinds(world, "t", "b")
+
+
+def test_a_subscription_moves_to_a_better_relay_without_a_gap() -> None:
+    world = World(DIAMOND)
+    world.follow("r")
+    world.publish(2)
+    world.reroute("c", ("b", "a"))
+    world.publish(2)
+    assert world.got["r"] == [0, 1, 2, 3]
+    assert kinds(world, "c", "a").count(Unsubscribe) == 1
+    assert Fetch not in kinds(world, "c", "b")
+
+
+def test_a_reader_that_takes_no_more_does_not_hold_the_others_up() -> None:
+    world = World({"o": (), "a": ("o",), "r": ("a",), "s": ("a",)}, cache=3)
+    world.follow("r")
+    world.follow("s")
+    world.fill("a", "r")
+    world.publish(30)
+    assert world.got["s"] == [*range(30)]
+    assert world.got["r"] == []
+    world.drain("a", "r")
+    assert world.got["r"] == [*range(30)]
+    assert Fetch in kinds(world, "a", "o")
+
+
+def opened(relay: Relay, stream: int = -1) -> None:
+    relay.on_stream(Opened(stream, ("192.0.2.1", 50_000), PORT), 0)
+    hello = [encode_frame(Parameters(10_000)), *control(encode(Setup(True, (VERSION,), 100)))]
+    relay.on_stream(Received(stream, b"".join(hello)), 0)
+    relay.actions.clear()
+
+
+def control(said: bytes, offset: int = 0) -> list[bytes]:
+    return [*stream_frames(CONTROL, offset, said, is_last=False)]
+
+
+def ask(relay: Relay, *messages: Any, stream: int = -1) -> list[Any]:
+    """Send messages on an open session; return what the relay says to it."""
+    offset = len(encode(Setup(True, (VERSION,), 100)))
+    for message in messages:
+        said = encode(message)
+        relay.on_stream(Received(stream, b"".join(control(said, offset))), 0)
+        offset += len(said)
+    return [*relay.actions]
+
+
+def test_what_breaks_the_rules_ends_the_session() -> None:
+    subscribe = Subscribe(0, TRACK)
+    for messages, why in (
+        ([subscribe, Subscribe(2, TRACK)], "two subscriptions to a track"),
+        ([Subscribe(1, TRACK)], "Request ID 1"),
+        ([Subscribe(2, TRACK)], "Request ID 2"),
+        ([SubscribeOk(7, 7, None)], "an answer to request 7, which is none"),
+        ([Setup(True, (VERSION,), 100)], "SETUP comes once from each side"),
+        ([MaxRequestId(100)], "a limit that does not rise"),
+        ([Subscribe(2 * number, Track((b"x",), b"%d" % number)) for number in range(4)], "Request ID 6"),
+    ):
+        relay = Relay(lambda track: [("192.0.2.9", PORT)], IDLE, 10, Bounds(requests=3))
+        opened(relay)
+        ask(relay, *messages)
+        assert relay.counters == {why: 1}
+        assert Close(-1, abort=True) in relay.actions
+        assert relay.state() == (0, 0)
+
+
+def test_what_cannot_be_had_is_refused() -> None:
+    relay = Relay(lambda track: [], IDLE, 10)
+    opened(relay)
+    other = Track((b"x",), b"")
+    relay.announce(TRACK)
+    relay.publish(TRACK, b"x", 0)
+    asked = [
+        Subscribe(0, other),
+        Subscribe(2, TRACK, Filter.ABSOLUTE_START, Location(0, 0)),
+        Fetch(4, other, Location(0, 0), Location(0, 0)),
+        Fetch(6, TRACK, Location(0, 1), Location(0, 9)),
+    ]
+    said = b"".join(action.data for action in ask(relay, *asked) if isinstance(action, Send))
+    relay.actions.clear()
+    for code in (Failed(0, False, 4), Failed(2, False, 3), Failed(4, True, 4), Failed(6, True, 5)):
+        assert encode(code) in said
+    assert relay.state() == (0, 0)
+    with pytest.raises(ValueError, match="an object of 65537 bytes"):
+        relay.publish(TRACK, bytes((1 << 16) + 1), 0)
+
+
+def test_sessions_and_what_waits_for_them_are_bounded() -> None:
+    relay = Relay(lambda track: [], IDLE, 10, Bounds(sessions=1, queued=1000))
+    opened(relay)
+    relay.on_stream(Opened(-2, ("192.0.2.2", 1), PORT), 0)
+    assert relay.actions == [Close(-2, abort=True)]
+    relay.on_stream(Full(-1), 0)
+    asked = [Fetch(2 * number, Track((b"x",), b""), Location(0, 0), Location(0, 0)) for number in range(200)]
+    ask(relay, *asked)
+    assert relay.counters == {"too many sessions": 1, "it does not read": 1}
+    assert relay.streams == 0
+
+
+def test_a_cache_keeps_no_more_than_it_may() -> None:
+    world = World({"o": (), "a": ("o",)}, cache=4)
+    world.follow("a")
+    world.publish(9)
+    assert [number for _, number in world.relays["a"]._cache] == [5, 6, 7, 8]
