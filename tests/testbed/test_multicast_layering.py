@@ -124,10 +124,10 @@ def test_every_captured_packet_is_read() -> None:
     loss = {"generator": "line", "length": 3, "link": {"delay_ms": 5.0, "loss_percent": 10.0}}
     result = run(topology=loss, subscribers=("s1",))
     kinds = {DECLARATION.datagram(seen.packet).kind for seen in result.packets}
-    assert kinds == {"item", "repair", "heartbeat", "request", "join", "prune"}
+    assert kinds == {"segment", "resent", "heartbeat", "request", "join", "prune"}
     channel = Channel(bytes((10, 0, 0, 1)), bytes((232, 0, 1, 0)))
     item = Item(channel, 7, 255, Segment(FIRST | LAST, b"text"))
-    assert DECLARATION.datagram(encode(item)) == ("item", None, "/10.0.0.1/232.0.1.0/7", 4)
+    assert DECLARATION.datagram(encode(item)) == ("segment", None, "/10.0.0.1/232.0.1.0/7", 4)
     assert DECLARATION.datagram(encode(Heartbeat(channel, 1, 7)))[2] == "/10.0.0.1/232.0.1.0"
     assert DECLARATION.datagram(b"\x09")[:2] == ("malformed", "no packet of a multicast tree")
 

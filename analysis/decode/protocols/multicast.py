@@ -22,8 +22,8 @@ from ssb.multicast.packets import (
 )
 
 _KINDS: Final = {
-    "item": "segments of items",
-    "repair": "segments that were asked for",
+    "segment": "segments of items",
+    "resent": "segments that were asked for",
     "heartbeat": "heartbeats of sources",
     "request": "requests for segments",
     "join": "joins of trees",
@@ -46,7 +46,7 @@ def _read(payload: bytes) -> Datagram:
     except InvalidPacket as error:
         return Datagram("malformed", str(error))
     if isinstance(packet, Item):
-        kind = "repair" if packet.is_repair else "item"
+        kind = "resent" if packet.is_repair else "segment"
         said = f"{_name(packet.channel)}/{packet.number}"
         return Datagram(kind, name=said, payload=len(packet.segment.content))
     name = _name(packet.channel) if isinstance(packet, Heartbeat | Request) else None
@@ -62,6 +62,6 @@ DECLARATION: Final = Declaration(
     udp_ports=frozenset((PORT,)),
     kinds=_KINDS,
     layers=tuple(Layer(kind, title) for kind, title in _KINDS.items()),
-    control=frozenset(_KINDS.keys() - {"item", "repair"}),
+    control=frozenset(_KINDS.keys() - {"segment", "resent"}),
     datagram=_read,
 )
