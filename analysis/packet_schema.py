@@ -64,7 +64,7 @@ COLUMNS = (
         " (a frame of a TCP stream whose protocol is known), `malformed` (bytes where NDN, tinySSB or"
         " an announcement should be), `other` (none of these); of tinySSB `entry`, `tunnel` (an entry with"
         " another in it), `control` (a command of tinyISP), `chunk`, `want`, `chunk_vector`, `novelty` and"
-        " `claim`; `announcement` of a Scuttlebutt peer in a local network; of multicast `segment`, `resent`,"
+        " `claim`; `announcement` of a Scuttlebutt peer in a local network; of multicast `pushed`, `resent`,"
         " `heartbeat`, `request`, `join`, `prune` and `restart`",
     ),
     Column(

@@ -124,10 +124,10 @@ def test_every_captured_packet_is_read() -> None:
     loss = {"generator": "line", "length": 3, "link": {"delay_ms": 5.0, "loss_percent": 10.0}}
     result = run(topology=loss, subscribers=("s1",))
     kinds = {DECLARATION.datagram(seen.packet).kind for seen in result.packets}
-    assert kinds == {"segment", "resent", "heartbeat", "request", "join", "prune"}
+    assert kinds == {"pushed", "resent", "heartbeat", "request", "join", "prune"}
     channel = Channel(bytes((10, 0, 0, 1)), bytes((232, 0, 1, 0)))
     item = Item(channel, 7, 255, Segment(FIRST | LAST, b"text"))
-    assert DECLARATION.datagram(encode(item)) == ("segment", None, "/10.0.0.1/232.0.1.0/7", 4)
+    assert DECLARATION.datagram(encode(item)) == ("pushed", None, "/10.0.0.1/232.0.1.0/7", 4)
     assert DECLARATION.datagram(encode(Heartbeat(channel, 1, 7)))[2] == "/10.0.0.1/232.0.1.0"
     assert DECLARATION.datagram(b"\x09")[:2] == ("malformed", "no packet of a multicast tree")
 
@@ -143,10 +143,10 @@ def test_reports_have_its_layers_and_it_is_cheaper_than_all_else(tmp_path: Path)
     layers = results.pandas("overhead").query("layering == 'multicast'").set_index("layer").bytes
     traffic = results.pandas("traffic").query("layering == 'multicast'").set_index("kind")
     sent = results.pandas("packets").query(
-        "layering == 'multicast' and direction == 'out' and kind == 'item'"
+        "layering == 'multicast' and direction == 'out' and kind == 'pushed'"
     )
     assert layers.sum() == traffic.frame_bytes.sum()
-    assert layers["multicast item"] == ITEM_BYTES * len(sent)
+    assert layers["multicast pushed"] == ITEM_BYTES * len(sent)
     assert layers["payload"] == sent.payload_bytes.sum() > 0
 
 

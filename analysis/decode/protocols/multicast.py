@@ -22,7 +22,7 @@ from ssb.multicast.packets import (
 )
 
 _KINDS: Final = {
-    "segment": "segments of items",
+    "pushed": "segments of items",
     "resent": "segments that were asked for",
     "heartbeat": "heartbeats of sources",
     "request": "requests for segments",
@@ -46,7 +46,7 @@ def _read(payload: bytes) -> Datagram:
     except InvalidPacket as error:
         return Datagram("malformed", str(error))
     if isinstance(packet, Item):
-        kind = "resent" if packet.is_repair else "segment"
+        kind = "resent" if packet.is_repair else "pushed"
         said = f"{_name(packet.channel)}/{packet.number}"
         return Datagram(kind, name=said, payload=len(packet.segment.content))
     name = _name(packet.channel) if isinstance(packet, Heartbeat | Request) else None
@@ -62,6 +62,6 @@ DECLARATION: Final = Declaration(
     udp_ports=frozenset((PORT,)),
     kinds=_KINDS,
     layers=tuple(Layer(kind, title) for kind, title in _KINDS.items()),
-    control=frozenset(_KINDS.keys() - {"segment", "resent"}),
+    control=frozenset(_KINDS.keys() - {"pushed", "resent"}),
     datagram=_read,
 )
