@@ -1,6 +1,6 @@
 """Stores that keep all branches of forked feeds: their interface, and one in memory."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from ssb.branches.tree import FeedTree
@@ -30,6 +30,26 @@ class Branches(Protocol):
 
         Messages of an overgrown feed that prove no earlier fork count as held.
         """
+
+
+def append_each(messages: Iterable[Message], take: Callable[[Message], bool]) -> Appended:
+    """Take messages one by one; pass over those behind one of the same author that is refused.
+
+    `take` returns whether a message is stored, else it is held already, and raises InvalidMessage.
+    """
+    refused: dict[str, InvalidMessage | ForkedFeed] = {}
+    stored = held = 0
+    for message in messages:
+        if message.author in refused:
+            continue
+        try:
+            is_new = take(message)
+        except InvalidMessage as error:
+            refused[message.author] = error
+            continue
+        stored += is_new
+        held += not is_new
+    return Appended(stored, held, refused)
 
 
 class BranchedFeeds(MemoryFeeds):
@@ -69,23 +89,16 @@ class BranchedFeeds(MemoryFeeds):
 
     def append(self, messages: Sequence[Message], received: float) -> Appended:
         """See Branches."""
-        refused: dict[str, InvalidMessage | ForkedFeed] = {}
-        stored = held = 0
-        for message in messages:
-            if message.author in refused:
-                continue
-            try:
-                if not self.tree(message.author).add(message):
-                    held += 1
-                    continue
-            except InvalidMessage as error:
-                refused[message.author] = error
-                continue
-            WORK.hash += 1
-            WORK.store += 1
-            stored += 1
-            self._extend(message, received)
-        return Appended(stored, held, refused)
+
+        def take(message: Message) -> bool:
+            is_new = self.tree(message.author).add(message)
+            if is_new:
+                WORK.hash += 1
+                WORK.store += 1
+                self._extend(message, received)
+            return is_new
+
+        return append_each(messages, take)
 
     def publish(
         self,

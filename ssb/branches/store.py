@@ -13,10 +13,11 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final
 
+from ssb.branches.feeds import append_each
 from ssb.branches.tree import FeedTree
 from ssb.ending import end_of
 from ssb.keys import Identity, InvalidRef, is_feed, parse_message
-from ssb.message import ForkedFeed, InvalidMessage, Message
+from ssb.message import InvalidMessage, Message
 from ssb.store import sound
 from ssb.store.database import Database
 from ssb.store.feeds import Appended, Stored, StoreError
@@ -234,21 +235,12 @@ class MergedFeeds:
 
     def append(self, messages: Iterable[Message], received: float) -> Appended:
         """See Branches; nothing follows the end of a feed (`ssb.ending`) on its branch."""
-        refused: dict[str, InvalidMessage | ForkedFeed] = {}
-        stored = held = 0
-        for message in messages:
-            if message.author in refused:
-                continue
+
+        def take(message: Message) -> bool:
             tree = self.tree(message.author)
-            try:
-                _check_open(tree, message)
-                if not tree.add(message):
-                    held += 1
-                    continue
-            except InvalidMessage as error:
-                refused[message.author] = error
-                continue
-            stored += 1
+            _check_open(tree, message)
+            if not tree.add(message):
+                return False
             try:
                 # If it contradicts the branch that is served, that is recorded there: so the feed is forked.
                 if not self.served.append([message], received).stored:
@@ -256,7 +248,9 @@ class MergedFeeds:
             except StoreError:
                 del self._trees[message.author]  # which has it, though it may be in no file
                 raise
-        return Appended(stored, held, refused)
+            return True
+
+        return append_each(messages, take)
 
     def publish(
         self,
