@@ -133,7 +133,7 @@ class BaseParty(Party, ABC):
     def on_fork(self, feed: bytes, now: int) -> None:
         """See Program: the line of a contract whose feed is forked is read no further."""
         accused = feed if feed in self.followed else None
-        for contract in list(self.contracts.values()):
+        for contract in self.contracts.values():
             if feed in (contract.facts.other_control, contract.facts.other_data):
                 accused = contract.other
                 contract.break_off(now)
