@@ -13,11 +13,12 @@ from short_runs import ROUGH, emulate
 from stock_peer import node_modules
 from test_report_browser import RULES
 
+from analysis.decode.protocols.registry import in_datagrams
 from analysis.errors import AnalysisError
 from analysis.pipelines.run import analyze
 from analysis.player import page as player_page
 from analysis.player.causes import JOINED, NOTHING, PUBLISHED, Crossing, causes, effects, repairs
-from analysis.player.packets import spans
+from analysis.player.packets import reason_texts, spans
 from analysis.player.page import write_player
 from analysis.player.states import SAMPLED
 from testbed.cli.main import feednet
@@ -361,6 +362,13 @@ def test_causes():
     assert found == [JOINED, 0, PUBLISHED, 2, NOTHING, 4, 5, NOTHING]
     assert effects(found) == [[1], [], [3], [], [5], [6], [], []]
     assert repairs(packets) == {3: 5}
+
+
+def test_each_reason_and_each_kind_of_datagram_has_a_key_of_its_own():
+    """The column `kind` is one for all protocols, and the player takes the reason for a packet by its key."""
+    of_datagrams = [kind for protocol in in_datagrams() for kind in protocol.kinds]
+    for keys in [row["key"] for row in reason_texts()], [*of_datagrams, "segment", "other"]:
+        assert [key for key, times in Counter(keys).items() if times > 1] == []
 
 
 def test_windows_begin_at_times_of_their_own():

@@ -50,7 +50,7 @@ STORIES = {
             packet("s", "r", "interest", is_persistent=True),
             packet("r", "s", "nack", 7),
         ],
-        ["newest", "answer", "notify", "sync", "other", "hold", "nack"],
+        ["newest", "answer", "notify", "sync", "about", "hold", "nack"],
     ),
 }
 

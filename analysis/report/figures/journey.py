@@ -23,7 +23,7 @@ WHY = {
     "newest": ("interest", "asks what is newest"),
     "notify": ("interest", "tells that the item exists"),
     "sync": ("interest", "tells what it has (state vector)"),
-    "other": ("interest", "about the feed"),
+    "about": ("interest", "about the feed"),
     "subscribe": ("lli", "subscribes: grants the first items"),
     "grant": ("lli", "grants more items"),
     "repair": ("lli", "repairs: asks again for items that were sent"),
@@ -77,7 +77,7 @@ def reasons(packets: Iterator[Packet]) -> Iterator[tuple[str, str | None]]:
         elif packet.kind == "lli":
             yield _lli(packet, own, links[packet.receiver, packet.sender, feed]), feed
         elif packet.topic is not None:
-            asks = _TOPICS.get(packet.topic, "other")
+            asks = _TOPICS.get(packet.topic, "about")
             yield asks if packet.kind == "interest" else "answer", feed
         elif packet.kind == "data":
             yield "copy" if seq in own.sent else "item", feed
