@@ -51,13 +51,14 @@ class Neighbour:
         is_dead: it does not answer.
         held: what it was asked for, by the feed's reference.
         granted: what it has granted, likewise.
+        follows: it has granted something, and was not told yet that nothing is left.
     """
 
     def __init__(self, face: int) -> None:
         self.face = face
         self.rtt = Rtt()
         self.fetch_rtt = Rtt()
-        self.is_aware = self.is_certain = self.is_dead = self.listens = False
+        self.is_aware = self.is_certain = self.is_dead = self.listens = self.follows = False
         self.held: dict[bytes, FeedEntry] = {}
         self.granted: dict[bytes, FeedEntry] = {}
         self.agreed_at = 0  # when it last showed that it knows of what it was asked for
@@ -77,7 +78,7 @@ class Neighbour:
 
     def due(self) -> int:
         """Return when its next action is due, ns."""
-        due = self.compared_at + HELLO if self.granted and (self.listens or self.is_aware) else NEVER
+        due = self.compared_at + HELLO if self.follows and (self.listens or self.is_aware) else NEVER
         if not self.is_aware:
             return due
         if self.pending:
@@ -85,8 +86,12 @@ class Neighbour:
         if self.checks or self.notices:
             return 0
         if self.held:
-            due = min(due, self.agreed_at + HELLO + _SLACK + self.rtt.timeout(), self.renew_at)
+            due = min(due, self.silent_at(), self.renew_at)
         return due
+
+    def silent_at(self) -> int:
+        """Return when a Hello of it is overdue, ns: its Hellos are a period apart, however long the way is."""
+        return self.agreed_at + HELLO + _SLACK
 
     def retry_at(self) -> int:
         """Return when the pending Hello is to be repeated, ns."""
@@ -142,6 +147,11 @@ class Neighbour:
     def grants(self) -> list[Standing]:
         """Return all that it has granted, as it stands here."""
         return [state for reference in self.granted if (state := self.state(reference)).next is not None]
+
+    def compared(self, now: int) -> bytes:
+        """Return the digest of its grants, to be sent now; the last one is that of none."""
+        self.compared_at, self.follows = now, bool(self.granted)
+        return digest(self.grants())
 
 
 class News:
@@ -233,6 +243,7 @@ class Neighbours:
         for face in now_granted - granted:
             neighbour = self.of(face)
             neighbour.granted[entry.reference] = entry
+            neighbour.follows = True
             self._schedule(neighbour)
         entry.indexed = now_held, now_granted
 
@@ -460,16 +471,14 @@ class Neighbours:
                 self._counters["deaths"] += 1
             return is_dying
         if not neighbour.pending and neighbour.is_aware:
-            is_silent = now >= neighbour.agreed_at + HELLO + _SLACK + neighbour.rtt.timeout()
+            is_silent = now >= neighbour.silent_at() and bool(neighbour.held)
             is_due = neighbour.checks or neighbour.notices or now >= neighbour.renew_at
-            is_silent = is_silent and bool(neighbour.held)
             if is_due or is_silent:
                 neighbour.renews = neighbour.renews or is_silent
                 self._ask(neighbour, now)
                 return False
-        if neighbour.granted and now >= neighbour.compared_at + HELLO:
-            neighbour.compared_at = now
-            self._say(neighbour, Hello(neighbour.challenge, granted=digest(neighbour.grants())))
+        if neighbour.follows and now >= neighbour.compared_at + HELLO:
+            self._say(neighbour, Hello(neighbour.challenge, granted=neighbour.compared(now)))
         return False
 
     def _give_up(self, neighbour: Neighbour) -> None:
@@ -492,8 +501,8 @@ class Neighbours:
         states = _fitting(map(neighbour.news, neighbour.pending_notices))
         held = neighbour.pending_held = membership(neighbour.asked()) if neighbour.renews else None
         granted = None
-        if neighbour.granted and now >= neighbour.compared_at + HELLO // 2:
-            granted, neighbour.compared_at = digest(neighbour.grants()), now
+        if neighbour.follows and now >= neighbour.compared_at + HELLO // 2:
+            granted = neighbour.compared(now)
         hello = Hello(neighbour.number, None, granted, held, haves, states, is_forgotten=is_dying)
         self._say(neighbour, hello)
 
