@@ -488,7 +488,6 @@ function read.selectors(p, at, start, stop, tree, entry, r)
         r.can_be_prefix = true
         if tree then tree:add(F.can_be_prefix, p.tvb(at, stop - at), true):set_generated() end
     end
-    if tree then tree:add(F.problem, p.tvb(at, stop - at), OLD_FORMAT):set_generated() end
 end
 
 local function index(entries)
@@ -822,6 +821,7 @@ local function network(p, start, stop, tree)
         item:add_proto_expert_info(EXPERT.malformed, reason_of(problem))
         error(problem, 0)
     end
+    if r.is_old then item:add(F.problem, range, OLD_FORMAT):set_generated() end
     r.item = derive(item, range, r.name)
     local credit = r["lli.credit"]
     if kind == 5 then

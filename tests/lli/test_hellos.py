@@ -179,6 +179,27 @@ def test_who_has_granted_something_and_has_nothing_to_send_says_so_every_three_s
     assert link.a.sent == []
 
 
+def test_who_has_used_up_its_last_range_is_told_so_once() -> None:
+    # The item that used it up is lost: nothing else would tell, until the holder wonders at the silence.
+    link = Link()
+    link.wait(4 * SECOND)
+    link.b.entry(0).ranges.drop(LINK)
+    link.b.core.index(link.b.entry(0))
+    link.wait(20 * SECOND)
+    assert [hello.granted == digest([]) for hello in hellos(link.b) if hello.granted] == [False, True]
+    missed = [(at, have.next) for at, hello in link.a.sent for have in hello.haves]
+    assert missed[0] == (2 * HELLO + DELAY, 1)
+
+
+def test_a_hello_is_late_by_the_clock_and_not_by_the_round_trip() -> None:
+    link = Link()
+    for late in (3 * SECOND, 30 * MS) * 8:
+        link.a.other.rtt.sample(late)
+    link.cut(link.b)
+    link.wait(HELLO + _SLACK)
+    assert [at for at, _ in link.a.sent] == [HELLO + _SLACK]
+
+
 @pytest.mark.parametrize("feeds", [1, 40, 1000])
 def test_quiet_feeds_cost_a_packet_a_second_at_most_whatever_their_number(feeds: int) -> None:
     link = Link(feeds)
@@ -724,7 +745,9 @@ def test_who_has_started_anew_and_holds_nothing_says_so() -> None:
     link.wait(10 * SECOND)
     assert hellos(link.a) == [Hello(is_forgotten=True)]
     assert [entry.feed for news in link.b.news for entry in news.dropped] == [feed(n) for n in range(3)]
-    assert [hello.granted == digest([]) for hello in hellos(link.b)] == [False, True], "the last tells of none"
+    assert [hello.granted == digest([]) for hello in hellos(link.b)] == [False, True], (
+        "the last tells of none"
+    )
 
 
 def test_who_holds_nothing_says_so_once_each_time_that_it_is_told_of_grants() -> None:

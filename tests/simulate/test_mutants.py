@@ -66,7 +66,7 @@ CAUGHT_BY = {
 """Saved stories and seeds that are played first, as the search takes longer: few stories meet these bugs, and
 one of those before is a storm of frames under them."""
 COSTS = {
-    "checks not made": 702373,
+    "checks not made": "feed-forgotten-while-asked-for",
     "demand not made": 702280,
     "demand not met": 702280,
     "demand not passed on": 702280,
@@ -74,7 +74,7 @@ COSTS = {
     "probes never rarer": "too-short-to-find-out-silence",
     "refused in step": 201398,
     "renewals that the holder alone believes": "answers-after-the-time-out",
-    "rest of a lifetime renewed": 700121,
+    "rest of a lifetime renewed": 700276,
     "silent hops not pulled from": 200778,
     "who pushes not gone on with": "pulled-by-entries-of-one-item",
 }

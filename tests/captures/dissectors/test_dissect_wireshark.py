@@ -205,9 +205,11 @@ def test_any_packet_and_what_becomes_of_it_when_damaged(tmp_path: Path) -> None:
 
 
 def test_what_once_upset_the_plugin(tmp_path: Path) -> None:
-    # Data whose content comes before any name.
-    path = write(tmp_path / "c.pcap", [udp(bytes.fromhex("0606 9400 1502 0000"))])
-    assert_same(path)
+    once = [
+        "0606 9400 1502 0000",  # Data whose content comes before any name
+        "050b 0703080161 0902 1200 1200",  # MustBeFresh once more after Selectors
+    ]
+    assert_same(write(tmp_path / "c.pcap", [udp(bytes.fromhex(wire)) for wire in once]))
 
 
 def test_noise_on_every_way_in(tmp_path: Path) -> None:
