@@ -90,7 +90,7 @@ class Neighbour:
         return due
 
     def silent_at(self) -> int:
-        """Return when a Hello of it is overdue, ns: its Hellos are a period apart, however long the way is."""
+        """Return when a Hello of it is overdue, ns; however long the way, they are a period apart."""
         return self.agreed_at + HELLO + _SLACK
 
     def retry_at(self) -> int:
