@@ -185,7 +185,7 @@ class Context:
 
 
 class Node(Protocol):
-    """A node of a run.
+    """A node of a run; by default it has no events, no secrets, no state and no counters.
 
     Attributes:
         name: the node's.
@@ -199,21 +199,21 @@ class Node(Protocol):
 
     def take_events(self) -> list[dict[str, Any]]:
         """Return the applications' events since the last call, as rows: see EventRows."""
-        ...
+        return []
 
     def take_secrets(self) -> list[Secret]:
         """Return the decryption secrets of the node's traffic since the last call: they go into the capture
         and the key log of the run.
         """
-        ...
+        return []
 
     def held(self) -> dict[str, StateSize]:
         """Return the state held for other nodes and for feeds, by kind: always the same kinds."""
-        ...
+        return {}
 
     def counters(self) -> dict[str, Any]:
         """Return its other counters, by name."""
-        ...
+        return {}
 
 
 @runtime_checkable
