@@ -3,9 +3,9 @@
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple, Protocol, runtime_checkable
+from typing import Annotated, Any, Final, NamedTuple, Protocol, runtime_checkable
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict
 
 from base.endpoint import Program
 from base.key_log import Secret
@@ -16,6 +16,7 @@ from ssb.tiny.memory import MemoryTables
 from testbed.errors import UserError
 from testbed.layerings.nodes.workload import Feature, Feed, Workload
 from topologies.model import Topology
+from topologies.ranges import expand_ranges
 from topologies.routing import BY_DELAY, Routing
 
 SSB_SERVER: Final = "ssb-server"
@@ -31,6 +32,10 @@ class Parameters(BaseModel):
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
+
+
+NodeNames = Annotated[list[str], AfterValidator(lambda names: [*expand_ranges(names)])]
+"""A parameter of names of nodes; a range stands for each of its names."""
 
 
 @dataclass
