@@ -2,27 +2,33 @@
 is closed in the end.
 """
 
-from typing import Self
+from typing import Generic, Self, TypeVar
 
 from base.endpoint import Address
 
+P = TypeVar("P")
 
-class PassiveEndpoint:
-    """An Endpoint that ignores all input, and sends the contents of `outputs`."""
+
+class Queue(Generic[P]):
+    """A queue of packets, `outputs`, to be sent."""
 
     def __init__(self) -> None:
-        self.outputs: list[tuple[int, bytes, Address | None]] = []
+        self.outputs: list[P] = []
+
+    def take_outputs(self) -> list[P]:
+        """Remove and return the packets to be sent."""
+        outputs, self.outputs = self.outputs, []
+        return outputs
+
+
+class PassiveEndpoint(Queue[tuple[int, bytes, Address | None]]):
+    """An Endpoint that ignores all input, and sends the contents of `outputs`."""
 
     def receive(self, port: int, payload: bytes, sender: Address | None, now: int) -> None:
         """See Endpoint."""
 
     def set_link(self, port: int, up: bool, now: int) -> None:
         """See Endpoint."""
-
-    def take_outputs(self) -> list[tuple[int, bytes, Address | None]]:
-        """See Endpoint."""
-        outputs, self.outputs = self.outputs, []
-        return outputs
 
     def next_deadline(self) -> int | None:
         """See Endpoint."""
@@ -32,16 +38,8 @@ class PassiveEndpoint:
         """See Endpoint."""
 
 
-class Outputs:
-    """A queue of packets, `outputs`, to be sent."""
-
-    def __init__(self) -> None:
-        self.outputs: list[bytes] = []
-
-    def take_outputs(self) -> list[bytes]:
-        """Remove and return the packets for the forwarder."""
-        outputs, self.outputs = self.outputs, []
-        return outputs
+class Outputs(Queue[bytes]):
+    """A queue of packets for the forwarder, `outputs`."""
 
 
 class PassiveApplication(Outputs):

@@ -254,10 +254,6 @@ class Contracts:
             return []
         return [self._contracts[said.contract]] if self._apply(said) else []
 
-    def forget(self, contract: str) -> None:
-        """Remove an ended contract."""
-        self._contracts.pop(contract, None)
-
     def _request(self, said: Clause) -> Contract:
         contract = Contract(said.id, said.feed, said.other, said.terms, is_requested=True)
         self._contracts[said.id] = contract

@@ -133,14 +133,6 @@ class Graph:
         for author, feed in pairs:
             self._inherit(author, feed)
 
-    def successors(self, feed: str) -> list[str]:
-        """The feeds that go on in place of a feed, one after the other; none if it has not ended so."""
-        found: list[str] = []
-        while (following := self._successors.get(feed)) is not None and following not in found:
-            found.append(following)
-            feed = following
-        return found
-
     def ends(self) -> Iterator[tuple[str, str]]:
         """Yield the ended feeds that name a successor, with it."""
         yield from self._successors.items()

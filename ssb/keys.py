@@ -142,15 +142,16 @@ def _check(public_key: bytes, signature: bytes, data: bytes) -> bool:
     return True
 
 
+_CACHED: Final = 1 << 13
 _cached: ContextVar[Callable[[bytes, bytes, bytes], bool] | None] = ContextVar("cached", default=None)
 
 
 @contextmanager
-def cached_signatures(most: int = 1 << 13) -> Iterator[None]:
-    """Within this context verify() caches its last `most` answers, as many nodes in one process verify the
+def cached_signatures() -> Iterator[None]:
+    """Within this context verify() caches its last answers, as many nodes in one process verify the
     same bytes. forwarder.feedcache.items remembers verified items, too.
     """
-    token = _cached.set(lru_cache(most)(_check))
+    token = _cached.set(lru_cache(_CACHED)(_check))
     try:
         yield
     finally:

@@ -75,20 +75,6 @@ def path(newer: int, older: int) -> list[int]:
     return found
 
 
-def certificate_pool(seq: int) -> set[int]:
-    """Return the numbers of the items that whoever wants item `seq` has to keep, itself included.
-
-    The pools of any two items together have a path from the newer to the older one and on to the first, so
-    that readers of different parts can serve each other. Those after `seq` may not exist yet.
-    """
-    after = 1
-    while after < seq:
-        after = 3 * after + 1  # one more 1 in base 3
-    before = (after - 1) // 3
-    pool = {*path(after, seq)}
-    return pool | {*path(seq, before), *path(before, 1)} if before else pool
-
-
 def open_linked(item: Item) -> Linked:
     """Read a verified native item as a linked one; raise RejectedItem ("format") if it is none."""
     try:

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 
+from base.passive import Outputs
 from forwarder.forwarder import Forwarder
 from forwarder.management.announcement import announcement_in
 from forwarder.management.authorisation import MODULES, Authorisation
@@ -45,7 +46,7 @@ def own_version() -> str:
         return "feednet"
 
 
-class Management:
+class Management(Outputs):
     """The management protocol's server, an Application as in forwarder.host.
 
     Args:
@@ -70,12 +71,12 @@ class Management:
         authorisation: Authorisation,
         started: int,
     ) -> None:
+        super().__init__()
         self.rib = Rib(forwarder.fib)
         self.counters: Counter[str] = Counter()
         self._forwarder = forwarder
         self._authorisation = authorisation
         self.wall_offset = 0
-        self._outputs: list[bytes] = []
         self._datasets = Datasets()
         self._events = Stream(from_uri("/localhost/nfd/faces/events"))
         self._routes = RibModule(self.rib, forwarder.faces, authorisation)
@@ -134,11 +135,6 @@ class Management:
             self._on_request(parse_request(parse_interest(header.fragment)), header.incoming_face, now)
         except MalformedPacket:
             self.counters["dropped"] += 1
-
-    def take_outputs(self) -> list[bytes]:
-        """Return the packets for the forwarder."""
-        outputs, self._outputs = self._outputs, []
-        return outputs
 
     def next_deadline(self) -> int | None:
         """Return when wake() is due: when the next route ends."""
@@ -255,7 +251,7 @@ class Management:
     def _send(self, packet: bytes | None) -> None:
         if packet is not None:
             # The content store's room is for Data of others.
-            self._outputs.append(make_lp(packet, no_cache=True))
+            self.outputs.append(make_lp(packet, no_cache=True))
 
 
 def _parameters(request: Request, command: Command) -> tuple[ControlParameters, bytes]:

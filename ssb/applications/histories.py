@@ -128,10 +128,6 @@ class StateView:
         """See View."""
         return f"{self._digest:064x}" if self._digest else ""
 
-    def rows(self) -> list[dict[str, Any]]:
-        """Return the rows of the application, those of a subject after those of another."""
-        return [row for history in self._histories.values() for row in json.loads(history.now)]
-
 
 _NOTHING: Final = "[]"
 

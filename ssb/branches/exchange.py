@@ -35,7 +35,7 @@ from ssb.canonical import Value, parse, stringify
 from ssb.keys import is_message
 from ssb.message import ForkedFeed, InvalidMessage, Message
 from ssb.replication.replication import ProtocolError
-from ssb.replication.replicator import Replicator
+from ssb.replication.replicator import Replicator, count_unwanted
 from ssb.replication.session import DEFAULT_LIMITS, Limits
 
 BRANCHES: Final = ("branches",)
@@ -396,13 +396,8 @@ class BranchExchange(Replicator):
             return False
         if feed in self._wanted:
             return feed not in session.aside
-        self._count_unwanted(session)
+        count_unwanted(session, self._limits.unwanted)
         return False
-
-    def _count_unwanted(self, session: Session) -> None:
-        session.unwanted += 1
-        if session.unwanted > self._limits.unwanted:
-            raise ProtocolError(f"more than {self._limits.unwanted} messages that are not wanted here")
 
     def _connected(self, session: Session, messages: Sequence[Message]) -> list[Message]:
         """Return the messages that follow one that is here, or among them.
@@ -415,7 +410,7 @@ class BranchExchange(Replicator):
             if each.previous is None or each.previous in found or each.previous in tree:
                 found[each.id] = each
             else:
-                self._count_unwanted(session)
+                count_unwanted(session, self._limits.unwanted)
         return [*found.values()]
 
     def _refuse(self, number: int, feed: str, error: InvalidMessage | ForkedFeed, now: int) -> None:

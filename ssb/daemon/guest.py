@@ -17,10 +17,10 @@ class GuestError(ValueError):
     """The invite could not be used; the message has the reason, in one line."""
 
 
-def use_invite(invite: Invite, feed: str, network: bytes = MAIN_NETWORK) -> None:
+def use_invite(invite: Invite, feed: str) -> None:
     """Request the issuer of an invite to follow a feed; raise GuestError."""
     host, port, _ = invite.address
-    guest = Guest(invite, feed, os.urandom(32), network)
+    guest = Guest(invite, feed, os.urandom(32), MAIN_NETWORK)
     try:
         with socket.create_connection((host, port), timeout=_PATIENCE_S) as stream:
             while True:

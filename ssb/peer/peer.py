@@ -16,6 +16,7 @@ from base.endpoint import (
     StreamEvent,
     Writable,
 )
+from base.passive import PassiveEndpoint
 from base.timers import earliest
 from ssb.branches.exchange import BranchExchange
 from ssb.keys import Identity
@@ -42,7 +43,7 @@ from ssb.transport.secure_stream import ChannelError
 _CUT_SHORT: Final = "the room has ended the tunnel, and the peer has not said goodbye"
 
 
-class Peer:
+class Peer(PassiveEndpoint):
     """A peer: a StreamEndpoint with one StreamPort, and a GroupPort for each medium to be announced on.
 
     Args:
@@ -86,6 +87,7 @@ class Peer:
         room: Room | None = None,
         branches: BranchExchange | None = None,
     ) -> None:
+        super().__init__()
         self._identity = identity
         self._feeds = feeds
         self._access = access
@@ -95,7 +97,6 @@ class Peer:
         self._announcements = {port: str(address).encode() for port, address in announcements.items()}
         self._announce_every = options.announce
         self._announces_at: int | None = 0 if announcements else None
-        self._outputs: list[tuple[int, bytes, Address | None]] = []
         self._events: list[PeerEvent] = []
         rooms = [each for each in (visits, room) if each is not None]
         calls = None if branches is None else BranchCalls(branches)
@@ -245,14 +246,6 @@ class Peer:
             return
         self.add(address.peer, (address.host, address.port), now)
 
-    def set_link(self, port: int, up: bool, now: int) -> None:
-        """See Endpoint: TCP detects the change itself."""
-
-    def take_outputs(self) -> list[tuple[int, bytes, Address | None]]:
-        """See Endpoint: announcements."""
-        outputs, self._outputs = self._outputs, []
-        return outputs
-
     def take_actions(self) -> list[StreamAction]:
         """See StreamEndpoint."""
         return self._streams.take_actions()
@@ -272,7 +265,7 @@ class Peer:
         """Handle deadlines, and send output that is due."""
         if self._announces_at is not None and now >= self._announces_at:
             self._announces_at = now + self._announce_every
-            self._outputs += [(port, text, None) for port, text in self._announcements.items()]
+            self.outputs += [(port, text, None) for port, text in self._announcements.items()]
         self.connections.wake(now)
         self.protocol.wake(now)
         if self.services.branches is not None:

@@ -31,7 +31,7 @@ from base.units import SECOND
 from ssb.canonical import Value
 from ssb.keys import InvalidRef, parse_feed
 from ssb.message import ForkedFeed, InvalidMessage, Message
-from ssb.replication.replicator import Replicator
+from ssb.replication.replicator import Replicator, count_unwanted
 from ssb.replication.session import DEFAULT_LIMITS, Exchange, Limits, Note, Selection, Session
 from ssb.replication.sources import Sources
 from ssb.store.feeds import FeedStore
@@ -380,7 +380,7 @@ class Ebt(Replicator):
             return False
         if feed in session.exchanges and session.shares(feed):
             return True
-        session.count_unwanted()
+        count_unwanted(session, session.limits.unwanted)
         return False
 
     def _refuse(self, number: int, feed: str, error: InvalidMessage | ForkedFeed, now: int) -> None:
@@ -498,7 +498,7 @@ def _without_strays(
         feed = message.author
         if feed in session.returned:
             if message.sequence > tips.get(feed, 0) + 1:
-                session.count_unwanted()
+                count_unwanted(session, session.limits.unwanted)
                 continue
             session.returned.discard(feed)
         kept.append(message)

@@ -1,7 +1,7 @@
 """The base of the protocols that replicate feeds: a store, and bodies that may be messages."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import ClassVar, Final, NamedTuple
+from typing import ClassVar, Final, NamedTuple, Protocol
 
 from ssb.canonical import InvalidJson, Value, parse_bytes
 from ssb.message import ForkedFeed, InvalidMessage, Message
@@ -23,6 +23,19 @@ class Admitted(NamedTuple):
     before: Mapping[str, int]
     new: int
     refused: Mapping[str, InvalidMessage | ForkedFeed]
+
+
+class Visited(Protocol):
+    """A connection, and the number of messages received on it that are not wanted here."""
+
+    unwanted: int
+
+
+def count_unwanted(session: Visited, most: int) -> None:
+    """Count a received message that is not wanted here; raise ProtocolError if it is one too many."""
+    session.unwanted += 1
+    if session.unwanted > most:
+        raise ProtocolError(f"more than {most} messages that are not wanted here")
 
 
 class Replicator:

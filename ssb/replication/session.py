@@ -233,12 +233,6 @@ class Session:
         if self.allowance.charge(now, notes):
             raise ProtocolError("too many notes")
 
-    def count_unwanted(self) -> None:
-        """Count a received message that is not wanted here against the limit; raise ProtocolError."""
-        self.unwanted += 1
-        if self.unwanted > self.limits.unwanted:
-            raise ProtocolError(f"more than {self.limits.unwanted} messages that are not wanted here")
-
     def send(self, feed: str) -> None:
         """Send messages of a feed in its turn."""
         self.ready[feed] = None

@@ -198,8 +198,9 @@ def read_log(store: FeedStore, after: int, types: Collection[str | None] | None 
         after = page[-1].position
 
 
-def read_feed(store: FeedStore, feed: str, after: int = 0) -> Iterator[Stored]:
-    """Yield the messages of a feed after a number, a page at a time, but none behind a damaged one."""
+def read_feed(store: FeedStore, feed: str) -> Iterator[Stored]:
+    """Yield the messages of a feed, a page at a time, but none behind a damaged one."""
+    after = 0
     while page := store.after(feed, after, _PAGE):
         yield from page
         after = page[-1].sequence

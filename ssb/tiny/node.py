@@ -143,12 +143,12 @@ class Node:
         if near is not None:
             new.ports.update(near.ports)
 
-    def join_open(self, keys: Iterable[bytes], now: int, *, name: str = COMMON, priority: int = 0) -> None:
-        """Replicate a grow-only set, beginning with these keys and those that it had before."""
-        self.leave(name)
-        before = self.store.get(_record(name))
+    def join_open(self, keys: Iterable[bytes], now: int) -> None:
+        """Replicate the common set, beginning with these keys and those that it had before."""
+        self.leave(COMMON)
+        before = self.store.get(_record(COMMON))
         known = [key for key in before if isinstance(key, bytes)] if isinstance(before, list) else []
-        self._store_keys(self._join(GrowOnlySet(name, [*known, *keys]), priority, None, now))
+        self._store_keys(self._join(GrowOnlySet(COMMON, [*known, *keys]), 0, None, now))
 
     def leave(self, name: str) -> None:
         """Stop replicating a set; its feeds stay in the store."""

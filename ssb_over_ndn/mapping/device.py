@@ -88,11 +88,6 @@ class Device(Announcer):
         self._update_timeout = Timeout()
         self.counters: Counter[str] = Counter()
 
-    @property
-    def is_registered(self) -> bool:
-        """Whether the storage has all items, and the name service the record."""
-        return self._storage is not None and self._registered == self._storage and self._has_all
-
     def move(self, storage: bytes) -> None:
         """Upload to this storage from now on; call it again after the device has moved."""
         self._is_moved = True

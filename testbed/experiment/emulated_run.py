@@ -1,8 +1,8 @@
 """Running one layering of a scenario in the emulator."""
 
 from collections import Counter
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple
 
@@ -235,6 +235,22 @@ class Sampler:
             write(rows[name])
 
 
+@contextmanager
+def recorded(
+    scenario: Scenario, layering: str, load: Workload, directory: Path
+) -> Iterator[tuple[Emulation, Sampler]]:
+    """Make a run that writes its capture, and the sampler of its counters, into a directory."""
+    with (
+        (directory / CAPTURE).open("wb", BUFFER) as file,
+        (directory / COUNTERS).open("wb", BUFFER) as counters,
+        cached_signatures(),
+        rare_collections(),
+    ):
+        capture = pcapng.Writer(file, capture_interfaces(scenario.network), application="feednet")
+        emulation = Emulation(scenario, layering, load, capture=capture)
+        yield emulation, Sampler(emulation, counters)
+
+
 def run(
     scenario: Scenario,
     layering: str,
@@ -247,16 +263,8 @@ def run(
 
     `advance` receives the share of the run's time at each sample.
     """
-    with (
-        (directory / CAPTURE).open("wb", BUFFER) as file,
-        (directory / COUNTERS).open("wb", BUFFER) as counters,
-        cached_signatures(),
-        rare_collections(),
-    ):
-        capture = pcapng.Writer(file, capture_interfaces(scenario.network), application="feednet")
-        emulation = Emulation(scenario, layering, load, capture=capture)
+    with recorded(scenario, layering, load, directory) as (emulation, sampler):
         network, timeline = emulation.network, emulation.timeline
-        sampler = Sampler(emulation, counters)
 
         def observe() -> None:
             sampler.write()

@@ -22,7 +22,6 @@ from ssb_over_ndn.linked import (
     Linked,
     LinkedWriter,
     broken_at,
-    certificate_pool,
     link_target,
     open_linked,
     path,
@@ -83,6 +82,20 @@ def test_a_path_is_logarithmic_and_links_do_not_cross(a: int, b: int) -> None:
     assert len(path(newer, older)) <= 4 * newer.bit_length()
     if link_target(newer) < older < newer:
         assert link_target(older) >= link_target(newer)
+
+
+def certificate_pool(seq: int) -> set[int]:
+    """Return the numbers of the items that whoever wants item `seq` has to keep, itself included.
+
+    The pools of any two items together have a path from the newer to the older one and on to the first, so
+    that readers of different parts can serve each other. Those after `seq` may not exist yet.
+    """
+    after = 1
+    while after < seq:
+        after = 3 * after + 1  # one more 1 in base 3
+    before = (after - 1) // 3
+    pool = {*path(after, seq)}
+    return pool | {*path(seq, before), *path(before, 1)} if before else pool
 
 
 @given(st.integers(1, LENGTH), st.integers(1, LENGTH))

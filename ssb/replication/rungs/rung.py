@@ -13,7 +13,7 @@ from typing import ClassVar, Final
 from ssb.canonical import Value, stringify
 from ssb.message import ForkedFeed, InvalidMessage, Message
 from ssb.replication.replication import ProtocolError
-from ssb.replication.replicator import Replicator
+from ssb.replication.replicator import Replicator, count_unwanted
 from ssb.store.feeds import FeedStore
 
 LADDER: Final = ("ladder",)
@@ -234,9 +234,7 @@ class Rung(Replicator):
         if feed in self._wanted:
             return feed not in session.aside
         # Some may be in transit when a feed is left.
-        session.unwanted += 1
-        if session.unwanted > _STRAY:
-            raise ProtocolError("too many messages that are not wanted here")
+        count_unwanted(session, _STRAY)
         return False
 
     def _refuse(self, number: int, feed: str, error: InvalidMessage | ForkedFeed, now: int) -> None:

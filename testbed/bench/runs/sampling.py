@@ -11,13 +11,9 @@ from tempfile import TemporaryDirectory
 
 import click
 
-from captures.formats import pcapng
-from ssb.keys import cached_signatures
 from testbed.bench.figures import Line
 from testbed.bench.program import command, report, run
-from testbed.experiment.emulated_run import BUFFER, Emulation, Sampler
-from testbed.experiment.files import CAPTURE, COUNTERS, capture_interfaces
-from testbed.experiment.workers import rare_collections
+from testbed.experiment.emulated_run import recorded
 from testbed.layerings.nodes.workload import Workload
 from testbed.scenario import workload
 from testbed.scenario.model import Scenario
@@ -29,15 +25,7 @@ SCENARIOS = ("fanout", "many-feeds", "social", "geant-news")
 
 def measure(scenario: Scenario, layering: str, said: Workload, directory: Path) -> dict[str, float]:
     """Return what a run takes: cpu_s, sampling_s (both seconds of the processor), taken and written."""
-    with (
-        (directory / CAPTURE).open("wb", BUFFER) as file,
-        (directory / COUNTERS).open("wb", BUFFER) as counters,
-        cached_signatures(),
-        rare_collections(),
-    ):
-        capture = pcapng.Writer(file, capture_interfaces(scenario.network), application="feednet")
-        emulation = Emulation(scenario, layering, said, capture=capture)
-        sampler = Sampler(emulation, counters)
+    with recorded(scenario, layering, said, directory) as (emulation, sampler):
         spent = written = 0
 
         def observe() -> None:

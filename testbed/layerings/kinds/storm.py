@@ -5,7 +5,7 @@ from itertools import cycle
 from random import Random
 from typing import Final, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from base.endpoint import Address
 from base.passive import PassiveEndpoint
@@ -16,8 +16,7 @@ from forwarder.wire.lp import parse_lp
 from forwarder.wire.packet import make_interest
 from forwarder.wire.tlv import MalformedPacket
 from ssb_over_ndn.naming import LOGS, log_name
-from testbed.layerings.nodes.node import Context, Parameters
-from topologies.ranges import expand_ranges
+from testbed.layerings.nodes.node import Context, NodeNames, Parameters
 
 Attack = Literal["none", "unknown", "idle", "rewind", "spoof"]
 """How neighbours attack; `HostileParameters.attack` explains each value."""
@@ -31,7 +30,7 @@ _MANY: Final = 1 << 32
 class HostileParameters(Parameters):
     """Parameters of hostile neighbours."""
 
-    hostile: list[str] = Field(default=[])
+    hostile: NodeNames = Field(default=[])
     """Nodes that neither publish nor follow, and attack whoever is at the other end of their links. Their
     neighbours take their addresses for ones that may be made up, as those of strangers by UDP are."""
     attack: Attack = "none"
@@ -44,11 +43,6 @@ class HostileParameters(Parameters):
     """Time between two long-lived Interests of one hostile node."""
     checks_addresses: bool = True
     """Whether neighbours check that a stranger's address is not made up before they push anything there."""
-
-    @field_validator("hostile")
-    @classmethod
-    def _expanded(cls, names: list[str]) -> list[str]:
-        return list(expand_ranges(names))
 
 
 class Attacker(PassiveEndpoint):

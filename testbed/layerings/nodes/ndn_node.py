@@ -6,7 +6,6 @@ from random import Random
 from typing import Any, NamedTuple
 
 from base.endpoint import LinkPort, Program
-from base.key_log import Secret
 from forwarder import strategies
 from forwarder.feedcache.cache import FeedStore
 from forwarder.forwarder import Forwarder
@@ -171,7 +170,7 @@ class NdnLayering(NamedTuple):
         )
 
 
-class NdnNode:
+class NdnNode(Node):
     """One node: its host, the faces of its interfaces, and the applications that its parts give it.
 
     Attributes: see Node.
@@ -428,10 +427,6 @@ class NdnNode:
             for hop in reversed(hops):  # the best last: of several applications it counts
                 known[peers.get(hop.face, "")] = hop.cost
         return found
-
-    def take_secrets(self) -> list[Secret]:
-        """Return no secrets: nothing is encrypted."""
-        return []
 
     def held(self) -> dict[str, StateSize]:
         """Return the state by kind: the forwarder's tables, and what ends of feeds hold beside them."""

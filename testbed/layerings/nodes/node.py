@@ -3,9 +3,9 @@
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple, Protocol, runtime_checkable
+from typing import Annotated, Any, Final, NamedTuple, Protocol, runtime_checkable
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict
 
 from base.endpoint import Program
 from base.key_log import Secret
@@ -16,6 +16,7 @@ from ssb.tiny.memory import MemoryTables
 from testbed.errors import UserError
 from testbed.layerings.nodes.workload import Feature, Feed, Workload
 from topologies.model import Topology
+from topologies.ranges import expand_ranges
 from topologies.routing import BY_DELAY, Routing
 
 SSB_SERVER: Final = "ssb-server"
@@ -31,6 +32,10 @@ class Parameters(BaseModel):
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
+
+
+NodeNames = Annotated[list[str], AfterValidator(lambda names: [*expand_ranges(names)])]
+"""A parameter of names of nodes; a range stands for each of its names."""
 
 
 @dataclass
@@ -185,7 +190,7 @@ class Context:
 
 
 class Node(Protocol):
-    """A node of a run.
+    """A node of a run; by default it has no events, no secrets, no state and no counters.
 
     Attributes:
         name: the node's.
@@ -199,21 +204,21 @@ class Node(Protocol):
 
     def take_events(self) -> list[dict[str, Any]]:
         """Return the applications' events since the last call, as rows: see EventRows."""
-        ...
+        return []
 
     def take_secrets(self) -> list[Secret]:
         """Return the decryption secrets of the node's traffic since the last call: they go into the capture
         and the key log of the run.
         """
-        ...
+        return []
 
     def held(self) -> dict[str, StateSize]:
         """Return the state held for other nodes and for feeds, by kind: always the same kinds."""
-        ...
+        return {}
 
     def counters(self) -> dict[str, Any]:
         """Return its other counters, by name."""
-        ...
+        return {}
 
 
 @runtime_checkable

@@ -10,10 +10,9 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from base.endpoint import NDN_PORT, Program
-from base.key_log import Secret
 from forwarder.daemon.datasets import Client, DatasetError, Unanswered, snapshot
 from forwarder.links.link import UDP_IPV4_HEADERS
 from forwarder.management.parameters import ControlParameters
@@ -22,7 +21,7 @@ from forwarder.tables.rib import Origin
 from forwarder.wire.name import from_uri
 from testbed.errors import UserError
 from testbed.layerings.nodes.ndn_node import NdnLayering, NdnNode
-from testbed.layerings.nodes.node import AppState, Context, Process, StateSize
+from testbed.layerings.nodes.node import AppState, Context, Node, Process
 from topologies.model import Topology
 from topologies.routing import Routing
 
@@ -133,8 +132,11 @@ def managed_client(path: Path, check: Callable[[], None]) -> Client:
         time.sleep(_POLL_S)
 
 
-class ForwarderNode:
+class ForwarderNode(Node):
     """A node with another forwarder: configures it, and takes no part in forwarding.
+
+    It has no applications, and the state of the program is not sampled. The program has counters of its own
+    (`feednet exec RUN NODE -- feednet status`).
 
     Args:
         context, layering: of the run.
@@ -240,19 +242,3 @@ class ForwarderNode:
             if time.monotonic() > until:
                 raise NotManaged(f"its forwarder has not made all routes after {_BEGIN_S:.0f} s")
             time.sleep(_POLL_S)
-
-    def take_events(self) -> list[dict[str, Any]]:
-        """Return no events: it has no applications."""
-        return []
-
-    def take_secrets(self) -> list[Secret]:
-        """Return no secrets: nothing is encrypted."""
-        return []
-
-    def held(self) -> dict[str, StateSize]:
-        """Return nothing: the program's state is not sampled."""
-        return {}
-
-    def counters(self) -> dict[str, Any]:
-        """Return nothing: the program has counters of its own (`feednet exec RUN NODE -- feednet status`)."""
-        return {}

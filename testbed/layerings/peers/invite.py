@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from random import Random
 from typing import Any, Final
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from base.endpoint import Close, Closed, Connect, Ended, Opened, Received, Send, StreamAction, StreamEvent
 from base.key_log import Secret
@@ -28,13 +28,12 @@ from ssb.peer.options import PORT
 from ssb.transport.address import Invite, PeerAddress
 from ssb.transport.muxrpc import ProtocolError
 from ssb.transport.secure_stream import ChannelError
-from testbed.layerings.nodes.node import Context, SimpleLayering, middle_of
+from testbed.layerings.nodes.node import Context, NodeNames, SimpleLayering, middle_of
 from testbed.layerings.nodes.peer_role import peer_identity
 from testbed.layerings.nodes.titles import title
 from testbed.layerings.nodes.witness import Witness
 from testbed.layerings.nodes.workload import Feature
 from testbed.layerings.peers.ssb import EbtTimes, SsbNode
-from topologies.ranges import expand_ranges
 
 _AGAIN: Final = SECOND
 """When a user tries again to enter a pub that could not be reached, ns."""
@@ -48,13 +47,8 @@ class InviteParameters(EbtTimes):
     at: str | None = None
     """The node of the first pub, which neither publishes nor follows. Default: the first with most
     links."""
-    pubs: list[str] = Field(default=[])
+    pubs: NodeNames = Field(default=[])
     """Nodes of further pubs. Authors have an invite of each; readers find them in logs."""
-
-    @field_validator("pubs")
-    @classmethod
-    def _expanded(cls, names: list[str]) -> list[str]:
-        return list(expand_ranges(names))
 
 
 class _Entrance:

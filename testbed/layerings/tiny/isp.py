@@ -13,7 +13,7 @@ from functools import lru_cache, partial
 from random import Random
 from typing import Any, Final
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from base.timers import Timers, earliest
 from base.units import MS, SECOND
@@ -25,7 +25,7 @@ from ssb.tiny.isp.party import BaseParty
 from ssb.tiny.isp.provider.provider import Provider
 from ssb.tiny.isp.subscription import INVITED, STANDS
 from ssb.tiny.isp.terms import Terms
-from testbed.layerings.nodes.node import Context, Node, SimpleLayering
+from testbed.layerings.nodes.node import Context, Node, NodeNames, SimpleLayering
 from testbed.layerings.nodes.peer_role import peer_identity
 from testbed.layerings.nodes.titles import title
 from testbed.layerings.nodes.witness import Witness
@@ -33,7 +33,6 @@ from testbed.layerings.nodes.workload import Feed
 from testbed.layerings.tiny.assignment import Assignment
 from testbed.layerings.tiny.hostile_client import Attack, HostileClient
 from testbed.layerings.tiny.node import TINY_FEATURES, BaseTinyNode, TinyParameters, content_of
-from topologies.ranges import expand_ranges
 
 _REFUSED_AGAIN = SECOND
 """Retry time of a refused subscription, ns: the other may have joined late."""
@@ -42,10 +41,10 @@ _REFUSED_AGAIN = SECOND
 class TinyIspParameters(TinyParameters):
     """Parameters of tinyISP: those of its node, and the terms of all contracts."""
 
-    providers: list[str] = Field(default=[])
+    providers: NodeNames = Field(default=[])
     """The providers. Left out: the node with the most interfaces; if several have equally many, the first in
     the topology."""
-    hostile: list[str] = Field(default=[])
+    hostile: NodeNames = Field(default=[])
     """Hostile clients, which neither publish nor follow. They subscribe only to each other and carry out the
     attack."""
     attack: Attack = "crowd"
@@ -74,11 +73,6 @@ class TinyIspParameters(TinyParameters):
     explain_ms: int = Field(default=120_000, ge=1, le=86_400_000)
     """How long an unexpected entry may wait for the control command that explains it. After that, the entry
     is evidence against its writer."""
-
-    @field_validator("providers", "hostile")
-    @classmethod
-    def _expanded(cls, names: list[str]) -> list[str]:
-        return list(expand_ranges(names))
 
 
 def _random(context: Context) -> Random:

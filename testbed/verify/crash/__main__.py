@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from testbed.cli.usage import HELP
 from testbed.verify.crash.drill import Drill, Fault
 from testbed.verify.crash.feeds import FeedsDrill
 from testbed.verify.crash.tiny import TinyDrill
@@ -13,7 +14,7 @@ from testbed.verify.crash.views import ViewsDrill
 _DRILLS: dict[str, type[Drill]] = {"feeds": FeedsDrill, "tiny": TinyDrill, "views": ViewsDrill}
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
+@click.command(context_settings=HELP)
 @click.option("--kills", type=click.IntRange(min=1), default=500, help="How many writers.")
 @click.option("--seed", type=int, default=1, help="Of the messages and the instants.")
 @click.option(

@@ -113,7 +113,7 @@ class _World(World[Network]):
         """See World."""
         net, story = self.net, self.story
         for prefix, repository in story.prefixes.items():
-            self._transfer_prefix(prefix, repository)
+            self._allocations[prefix] = net.allocate(prefix, repository, [repository])
         if story.delegates:
             (prefix, holder), *_ = story.prefixes.items()
             title, self._delegated = self._allocations[prefix], f"{prefix}/delegated"
@@ -161,14 +161,7 @@ class _World(World[Network]):
         elif step.do == "give":
             prefix, repository = step.what
             self._holders[prefix] = repository
-            self._transfer_prefix(prefix, repository)
-
-    def _transfer_prefix(self, prefix: str, repository: str) -> None:
-        """Give a holder a prefix, and announce its repository: its title is the allocation."""
-        ref = identity(repository).ref
-        title = self.net.publish_statement("root", "allocate", prefix=from_uri(prefix), to=ref)
-        self._allocations[prefix] = title
-        self.net.publish_statement(repository, "repository", title=title, repositories=[ref])
+            self._allocations[prefix] = net.allocate(prefix, repository, [repository])
 
     # Invariants
 

@@ -5,9 +5,11 @@ of length and the data follow. Any input is a sequence of events.
 """
 
 from collections.abc import Callable
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 from testbed.verify.fuzz.subjects.wire import expect
+
+T = TypeVar("T")
 
 PAUSE: Final = 7
 """The kind of event common to all programs: time passes."""
@@ -39,6 +41,28 @@ def read_events(data: bytes, most: int) -> list[Event]:
             content, at = data[at + 2 : end], end
         events.append(Event(kind, which, content))
     return events
+
+
+def taken(items: list[T]) -> list[T]:
+    """Return the items of a list, which is empty afterwards."""
+    found = items.copy()
+    items.clear()
+    return found
+
+
+class _Playing(Protocol):
+    def play(self, event: Event) -> None: ...
+
+
+def playing(make: Callable[[], _Playing], most: int) -> Callable[[bytes], None]:
+    """Return the check of inputs: it plays the first `most` events of each in a program of its own."""
+
+    def check(data: bytes) -> None:
+        program = make()
+        for event in read_events(data, most):
+            program.play(event)
+
+    return check
 
 
 class _Waking(Protocol):

@@ -24,7 +24,7 @@ from forwarder.tables.face_system import LOCAL_FIELDS, FaceEvent, FaceParameters
 from forwarder.wire.lp import open_data
 from forwarder.wire.name import from_uri
 from forwarder.wire.tlv import MalformedPacket, elements, read_nni
-from testbed.verify.fuzz.subjects.events import PAUSE, Event, Timed, read_events
+from testbed.verify.fuzz.subjects.events import PAUSE, Event, Timed, playing
 from testbed.verify.fuzz.subjects.wire import expect
 
 START_MS = 1_700_000_000_000
@@ -193,8 +193,5 @@ def _is_success(frame: bytes) -> bool:
     return False
 
 
-def check(data: bytes) -> None:
-    """Play the events of an input; raise Finding, or whatever should not be raised."""
-    node = _Node()
-    for event in read_events(data, MOST_EVENTS):
-        node.play(event)
+check = playing(_Node, MOST_EVENTS)
+"""Play the events of an input; raise Finding, or whatever should not be raised."""

@@ -28,7 +28,7 @@ from ssb_over_ndn.mapping.resolver import Resolver
 from ssb_over_ndn.mapping.server import NameServer
 from ssb_over_ndn.mapping.storage import Storage
 from ssb_over_ndn.naming import log_name, message_packet
-from testbed.verify.fuzz.subjects.events import PAUSE, Event, read_events
+from testbed.verify.fuzz.subjects.events import PAUSE, Event, playing
 from testbed.verify.fuzz.subjects.wire import expect
 
 UPDATE, SERVER, STORAGE, PUT, ANSWER, SIGNED, DEVICE = range(7)
@@ -162,11 +162,8 @@ class _World:
         expect("more ids than there may be", holds=len(self.server.ledger) <= 4)
 
 
-def check(data: bytes) -> None:
-    """Play the events of an input; raise Finding, or whatever should not be raised."""
-    world = _World()
-    for event in read_events(data, MOST_EVENTS):
-        world.play(event)
+check = playing(_World, MOST_EVENTS)
+"""Play the events of an input; raise Finding, or whatever should not be raised."""
 
 
 def inputs() -> dict[str, bytes]:

@@ -36,7 +36,7 @@ from ssb.moq.messages import (
     encode_object,
 )
 from ssb.moq.relay import Relay
-from testbed.verify.fuzz.subjects.events import PAUSE, Event, Timed, read_events
+from testbed.verify.fuzz.subjects.events import PAUSE, Event, Timed, playing, taken
 from testbed.verify.fuzz.subjects.wire import expect
 
 RAW, CONTROLLED, DATA, REOPEN, PUBLISH, FILL = range(6)
@@ -156,9 +156,9 @@ class _World(Timed):
         for _ in range(1000):
             if not self.relay.actions and not self.reader.actions:
                 return
-            for action in _taken(self.reader.actions):
+            for action in taken(self.reader.actions):
                 self._of_reader(action)
-            for action in _taken(self.relay.actions):
+            for action in taken(self.relay.actions):
                 self._of_relay(action)
         expect("they talk without end", holds=False)
 
@@ -212,17 +212,8 @@ class _World(Timed):
             expect("a request of no session", holds=all(stream in relay.sessions for stream in streams))
 
 
-def _taken(actions: list[StreamAction]) -> list[StreamAction]:
-    taken = actions.copy()
-    actions.clear()
-    return taken
-
-
-def check(data: bytes) -> None:
-    """Play the events of an input; raise Finding, or whatever should not be raised."""
-    world = _World()
-    for event in read_events(data, MOST_EVENTS):
-        world.play(event)
+check = playing(_World, MOST_EVENTS)
+"""Play the events of an input; raise Finding, or whatever should not be raised."""
 
 
 def inputs() -> dict[str, bytes]:

@@ -13,7 +13,7 @@ from ssb.mqtt import packets
 from ssb.mqtt.broker import PORT, Bounds, Broker, _size
 from ssb.mqtt.client import Client
 from ssb.mqtt.packets import InvalidPacket, Packet, Publish, Published, Reader, Subscribe, encode
-from testbed.verify.fuzz.subjects.events import PAUSE, Event, Timed, read_events
+from testbed.verify.fuzz.subjects.events import PAUSE, Event, Timed, playing, taken
 from testbed.verify.fuzz.subjects.wire import expect
 
 RAW, PACKET, REOPEN, HONEST, TO_CLIENT, PACKET_TO_CLIENT = range(6)
@@ -105,15 +105,15 @@ class _World(Timed):
         """Pass on what is sent, until there is no more."""
         sent = 0
         while self.broker.actions or self._honest.actions or self._victim.actions:
-            for action in _taken(self._honest.actions):
+            for action in taken(self._honest.actions):
                 if isinstance(action, Connect):
                     self._open_at_broker(_HONEST)
                     self._honest.on_stream(Opened(action.stream, _ADDRESS), self.now)
                 elif isinstance(action, Send):
                     self._to_broker(_HONEST, action.data)
-            for action in _taken(self._victim.actions):
+            for action in taken(self._victim.actions):
                 self._of_victim(action)
-            for action in _taken(self.broker.actions):
+            for action in taken(self.broker.actions):
                 sent += self._of_broker(action)
         expect(f"{sent} bytes are sent at once", holds=sent <= _MOST_SENT)
 
@@ -159,12 +159,6 @@ class _World(Timed):
         expect("the size of what is retained is another", holds=broker._retained_size == sum(sizes))
 
 
-def _taken(actions: list[StreamAction]) -> list[StreamAction]:
-    taken = actions.copy()
-    actions.clear()
-    return taken
-
-
 def _check_packets(data: bytes) -> None:
     """Read packets, at once and octet by octet: the same, and each the same when it is written."""
     whole = list(_read([data]))
@@ -187,11 +181,8 @@ def _read(pieces: Sequence[bytes]) -> Iterator[Packet]:
         return
 
 
-def check(data: bytes) -> None:
-    """Play the events of an input; raise Finding, or whatever should not be raised."""
-    world = _World()
-    for event in read_events(data, MOST_EVENTS):
-        world.play(event)
+check = playing(_World, MOST_EVENTS)
+"""Play the events of an input; raise Finding, or whatever should not be raised."""
 
 
 def inputs() -> dict[str, bytes]:

@@ -26,7 +26,7 @@ from ssb.multicast.packets import (
     parse,
 )
 from ssb.multicast.router import MOST_TREES, Router
-from testbed.verify.fuzz.subjects.events import PAUSE, Event, Timed, read_events
+from testbed.verify.fuzz.subjects.events import PAUSE, Event, Timed, playing
 from testbed.verify.fuzz.subjects.wire import expect
 
 RAW, PUBLISH, LINK, ROUTE = range(4)
@@ -134,11 +134,8 @@ def _check_packet(data: bytes) -> None:
         expect("ranges are not in order", holds=flat == sorted(flat))
 
 
-def check(data: bytes) -> None:
-    """Play the events of an input; raise Finding, or whatever should not be raised."""
-    world = _World()
-    for event in read_events(data, MOST_EVENTS):
-        world.play(event)
+check = playing(_World, MOST_EVENTS)
+"""Play the events of an input; raise Finding, or whatever should not be raised."""
 
 
 def inputs() -> dict[str, bytes]:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functools import cache
 from random import Random
 
+from base.passive import PassiveApplication
 from base.units import MS
 from forwarder.feedcache.cache import FeedStore
 from forwarder.forwarder import Forwarder
@@ -68,24 +69,12 @@ def _prelude() -> list[tuple[int, bytes]]:
     ]
 
 
-class _Application:
+class _Application(PassiveApplication):
     """Accepts all packets, and sends those of the input."""
 
-    def __init__(self) -> None:
-        self.outbox: list[bytes] = []
-
     def receive(self, packet: bytes, now: int) -> None:
+        """Check that it is a packet."""
         _check_packet(packet)
-
-    def take_outputs(self) -> list[bytes]:
-        outputs, self.outbox = self.outbox, []
-        return outputs
-
-    def next_deadline(self) -> int | None:
-        return None
-
-    def wake(self, now: int) -> None:
-        pass
 
 
 class _Pickler(pickle.Pickler):
@@ -141,7 +130,7 @@ class _Node:
         if event.kind < LINKS and self.is_up[self.links[event.kind]]:
             self._receive(self.links[event.kind], event.content)
         elif event.kind == APPLICATION:
-            self.application.outbox.append(event.content)
+            self.application.outputs.append(event.content)
             self.host.wake(self.now)
         elif event.kind == CUT:
             link = self.links[event.which % LINKS]

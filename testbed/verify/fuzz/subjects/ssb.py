@@ -35,7 +35,7 @@ from ssb.transport.calls import FORMS
 from ssb.transport.handshake import MAIN_NETWORK, ClientHandshake, HandshakeError, ServerHandshake
 from ssb.transport.muxrpc import BodyType, Packet, encode
 from ssb.transport.secure_stream import PLAIN_MARK
-from testbed.verify.fuzz.subjects.events import Event, Timed, read_events
+from testbed.verify.fuzz.subjects.events import Event, Timed, playing
 from testbed.verify.fuzz.subjects.suites import check_suites
 from testbed.verify.fuzz.subjects.wire import expect
 
@@ -191,8 +191,5 @@ def _fuzz_content(data: bytes) -> None:
     expect("an id that is none", holds=all(each.startswith("%") for each in requested_by(message)))
 
 
-def check(data: bytes) -> None:
-    """Play the events of an input; raise Finding, or whatever should not be raised."""
-    world = _World()
-    for event in read_events(data, MOST_EVENTS):
-        world.play(event)
+check = playing(_World, MOST_EVENTS)
+"""Play the events of an input; raise Finding, or whatever should not be raised."""
