@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from base.units import MS
 from ssb.moq import frames
 from ssb.moq.fields import ProtocolViolation
 from ssb.moq.frames import Parameters, Ping, Pong, Reset
@@ -95,6 +96,7 @@ class Outgoing:
 Asked = Subscribe | Unsubscribe | Fetch | FetchCancel
 Answer = Granted | Given | Over
 
+_LEAST_IDLE: Final = 10 * MS
 _SILENT_PARTS: Final = 5  # of the idle time; after two of them a side that waits says that it is there
 
 
@@ -103,7 +105,7 @@ class Session:
 
     Args:
         is_client: this side has opened the connection.
-        idle: ns without a frame after which the session is given up.
+        idle: ns without a frame after which the session is given up, unless the other side says fewer.
         most: requests of the other side that may be open at a time.
 
     Attributes:
@@ -140,7 +142,7 @@ class Session:
     def begin(self, now: int) -> None:
         """The connection is open: send the parameters."""
         self._heard_at = now
-        self._put(frames.encode(Parameters(self._idle // 1_000_000)), now)
+        self._put(frames.encode(Parameters(self._idle // MS)), now)
 
     def next_deadline(self) -> int:
         """Return when wake() is due, ns."""
@@ -216,16 +218,26 @@ class Session:
         self._say(PublishDone(number, code, int(stream.number is not None)), now)
         self.finish(number, now)
 
+    def break_off(self, number: int, stream: Outgoing, now: int) -> None:
+        """End a fetch of the other side that was granted, and cannot go on."""
+        if stream.number is None:
+            self._write(stream, b"", now)
+        self.reset(stream, now)
+        self.finish(number, now)
+
     def give(self, stream: Outgoing, location: Location, payload: bytes, now: int, *, is_last: bool) -> None:
         """Send an object."""
-        said = b"" if stream.number is not None else encode_head(stream.head)
+        said = encode_object(stream.head, stream.last, location, payload)
+        self._write(stream, said, now, is_last=is_last)
+        stream.last = location.object
+
+    def _write(self, stream: Outgoing, said: bytes, now: int, *, is_last: bool = False) -> None:
         if stream.number is None:
             stream.number, self._stream = self._stream, self._stream + 4
-        said += encode_object(stream.head, stream.last, location, payload)
+            said = encode_head(stream.head) + said
         for record in frames.stream_frames(stream.number, stream.offset, said, is_last=is_last):
             self._put(record, now)
         stream.offset += len(said)
-        stream.last = location.object
 
     def reset(self, stream: Outgoing, now: int) -> None:
         """End a stream early."""
@@ -249,7 +261,9 @@ class Session:
         self._heard_at = now
         for content, _ in self._incoming.receive(data):
             match content:
-                case Parameters():
+                case Parameters(idle_ms):
+                    if idle_ms:
+                        self._idle = max(min(self._idle, idle_ms * MS), _LEAST_IDLE)
                     if self._is_client:
                         self._say(Setup(True, (VERSION,), self._allowed), now)
                 case Ping(number):

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from moq_world import IDLE, TRACK, World
 
-from base.endpoint import Close, Full, Opened, Received, Send
+from base.endpoint import Close, Closed, Connect, Full, Opened, Received, Send, Writable
 from base.units import MS, SECOND
 from ssb.moq.followed import SUBSCRIPTION_BYTES
 from ssb.moq.frames import Parameters, Ping, Pong, stream_frames
@@ -19,6 +19,8 @@ from ssb.moq.messages import (
     VERSION,
     Failed,
     Fetch,
+    Fetched,
+    FetchOk,
     Filter,
     Location,
     MaxRequestId,
@@ -285,3 +287,129 @@ def test_a_cache_keeps_no_more_than_it_may() -> None:
     world.follow("a")
     world.publish(9)
     assert [number for _, number in world.relays["a"]._cache] == [5, 6, 7, 8]
+
+
+def test_a_fetch_ends_with_the_subscription_that_it_belongs_to() -> None:
+    world = World({"o": (), "a": ("o",), "b": ("o",), "c": ("a", "b")}, cache=0)
+    world.follow("a")
+    world.publish(5)
+    world.break_off("a", "o", silent=True)
+    world.follow("c")
+    assert kinds(world, "c", "a") == [Setup, Subscribe, Fetch]
+    world.pass_time(3 * IDLE)
+    assert world.got["c"] == [0, 1, 2, 3, 4]  # by the other relay, though nobody mends the hop
+
+
+def test_a_subscription_that_moves_back_before_it_was_granted_stays_where_it_is() -> None:
+    world = World(DIAMOND)
+    world.follow("r")
+    world.publish(2)
+    world.break_off("c", "b", silent=True)
+    world.reroute("c", ("b", "a"))
+    world.reroute("c", ("a", "b"))
+    world.publish(1)
+    assert world.got["r"] == [0, 1, 2]
+    assert kinds(world, "c", "a").count(Subscribe) == 1
+    assert Unsubscribe not in kinds(world, "c", "a")
+    assert world.relays["c"].state() == (2, 2 * SUBSCRIPTION_BYTES + TRACK.size)
+    assert not any(relay.counters for relay in world.relays.values())
+
+
+def test_what_is_given_at_once_is_bounded_and_each_request_has_its_share() -> None:
+    relay = Relay(lambda track: [], IDLE, 10, Bounds(queued=1000))
+    relay.announce(TRACK)
+    for _ in range(100):
+        relay.publish(TRACK, bytes(100), 0)
+    opened(relay)
+    asked = b"".join(encode(Fetch(2 * at, TRACK, Location(0, 0), Location(0, 0))) for at in range(3))
+    offset = len(encode(Setup(True, (VERSION,), 100)))
+    relay.on_stream(Received(-1, b"".join(control(asked, offset))), 0)
+    incoming, found, turns = Incoming(from_client=False, streams=9), list[Any](), 0
+    said = encode_frame(Parameters(10_000)) + b"".join(control(encode(Setup(False, (VERSION,), 20_000))))
+    list(incoming.receive(said))
+    while relay.actions:
+        (action,), relay.actions = relay.actions, []
+        assert isinstance(action, Send)
+        assert len(action.data) < 1300
+        found += [unit.content for unit in incoming.receive(action.data)]
+        turns += 1
+        if turns == 4:
+            assert {each.head.request for each in found if isinstance(each, Object)} == {0, 2, 4}
+        if relay.next_deadline() == 0:
+            relay.wake(0)
+    for request in (0, 2, 4):
+        numbers = [
+            each.location.object
+            for each in found
+            if isinstance(each, Object) and each.head == Fetched(request)
+        ]
+        assert numbers == [*range(100)]
+    assert relay.next_deadline() == IDLE
+
+
+def test_a_full_connection_is_given_nothing_more() -> None:
+    relay = Relay(lambda track: [], IDLE, 10, Bounds(queued=1000))
+    relay.announce(TRACK)
+    for _ in range(100):
+        relay.publish(TRACK, bytes(100), 0)
+    opened(relay)
+    ask(relay, Fetch(0, TRACK, Location(0, 0), Location(0, 0)))
+    relay.actions.clear()
+    relay.on_stream(Full(-1), 0)
+    relay.wake(0)
+    assert relay.actions == []
+    assert relay.next_deadline() == IDLE
+    relay.on_stream(Writable(-1), 0)
+    assert relay.actions
+
+
+@pytest.mark.parametrize(("said_ms", "given_up_ms"), [(2000, 2000), (0, 10_000), (60_000, 10_000)])
+def test_the_shorter_idle_time_holds_for_both(said_ms: int, given_up_ms: int) -> None:
+    """RFC 9000, 10.1."""
+    relay = Relay(lambda track: [("192.0.2.9", PORT)], IDLE, 10)
+    relay.follow(TRACK, 0, 0)
+    relay.on_stream(Opened(1, ("192.0.2.9", PORT)), 0)
+    relay.on_stream(Received(1, encode_frame(Parameters(said_ms))), 0)
+    relay.on_stream(Received(1, b"".join(control(encode(Setup(False, (VERSION,), 100))))), 0)
+    assert relay.next_deadline() == given_up_ms * MS * 2 // 5
+    relay.wake(given_up_ms * MS - 1)
+    assert relay.counters == {}
+    relay.wake(given_up_ms * MS)
+    assert relay.counters == {"silence": 1}
+
+
+def test_the_end_of_an_unused_session_is_no_fault() -> None:
+    world = World({"o": (), "a": ("o",)})
+    world.follow("a")
+    world.leave("a")
+    world.pass_time(2 * IDLE)
+    assert world.relays["o"].streams == world.relays["a"].streams == 0
+    assert not any(relay.counters for relay in world.relays.values())
+
+
+@pytest.mark.parametrize("is_cut", [False, True])
+def test_a_fetch_waits_until_the_relay_knows_the_track(is_cut: bool) -> None:
+    """8.3: a relay withholds FETCH_OK until it can answer."""
+    relay = Relay(lambda track: [("192.0.2.9", PORT)], IDLE, 10)
+    opened(relay)
+    asked = [
+        Fetch(0, TRACK, Location(0, 1), Location(0, 9)),
+        Fetch(2, TRACK, Location(0, 3), Location(0, 0)),
+    ]
+    assert [type(action) for action in ask(relay, *asked)] == [Connect]
+    relay.actions.clear()
+    answers: list[Any] = [Failed(0, True, 2), Failed(2, True, 2)]
+    if is_cut:
+        relay.on_stream(Closed(1, "no way"), 0)
+    else:
+        relay.on_stream(Opened(1, ("192.0.2.9", PORT)), 0)
+        relay.on_stream(Received(1, encode_frame(Parameters(10_000))), 0)
+        offset = len(encode(Setup(False, (VERSION,), 100)))
+        relay.on_stream(Received(1, b"".join(control(encode(Setup(False, (VERSION,), 100))))), 0)
+        granted = encode(SubscribeOk(0, 7, Location(0, 2)))
+        relay.on_stream(Received(1, b"".join(control(granted, offset))), 0)
+        answers = [FetchOk(0, Location(0, 3)), Failed(2, True, 5)]
+    said = b"".join(each.data for each in relay.actions if isinstance(each, Send) and each.stream == -1)
+    for answer in answers:
+        assert encode(answer) in said
+    assert (relay.state() == (0, 0)) == is_cut
