@@ -124,7 +124,7 @@ class Hops:
         return [reader for reader in self.sessions[stream].asked.values() if isinstance(reader, Reader)]
 
     def grant(self, reader: Reader, now: int) -> bool:
-        """Grant a subscription, from the next object on, or a fetch; return False if that would have no object."""
+        """Grant a subscription, from the next object on, or a fetch; return False if there is no object."""
         assert reader.stream is not None
         largest, session = reader.track.largest, self.session(reader.stream)
         if reader.end is None:
