@@ -11,12 +11,13 @@ from typing import Final, NamedTuple
 from base.units import MS
 from ssb.moq import frames
 from ssb.moq.fields import ProtocolViolation
-from ssb.moq.frames import Parameters, Ping, Pong, Reset
+from ssb.moq.frames import Other, Parameters, Ping, Pong, Reset
 from ssb.moq.incoming import End, Incoming
 from ssb.moq.messages import (
     CANCELLED,
     CONTROL,
     VERSION,
+    Declined,
     Failed,
     Fetch,
     FetchCancel,
@@ -34,9 +35,11 @@ from ssb.moq.messages import (
     SubscribeOk,
     Track,
     Unsubscribe,
+    Unsupported,
     encode,
     encode_head,
     encode_object,
+    refusal,
 )
 
 
@@ -272,6 +275,8 @@ class Session:
                 case Pong(number):
                     if number > self._pings:
                         raise ProtocolViolation("an answer to no ping")
+                case Other():
+                    pass
                 case Setup():
                     self._set_up(content, now)
                 case _ if not self.is_ready:
@@ -285,6 +290,8 @@ class Session:
                     yield self._accept(content)
                 case Unsubscribe() | FetchCancel():
                     yield content
+                case Unsupported():
+                    self._decline(content, now)
                 case _:
                     yield from self._answers(content)
 
@@ -299,20 +306,37 @@ class Session:
         self._send_waiting(now)
 
     def _accept(self, asked: Subscribe | Fetch) -> Subscribe | Fetch:
-        """Check the number of a request (9.1)."""
-        if asked.request != self._asks or asked.request >= self._allowed:
-            raise ProtocolViolation(f"Request ID {asked.request}")
-        self._asks += 2
+        self._count(asked.request)
         self.asked[asked.request] = asked
         return asked
 
+    def _decline(self, asked: Unsupported, now: int) -> None:
+        if asked.request is None:
+            return
+        self._count(asked.request)
+        self.asked[asked.request] = asked
+        answer = refusal(asked)
+        if answer is not None:
+            self._say(answer, now)
+        self.finish(asked.request, now)
+
+    def _count(self, request: int) -> None:
+        """Check the number of a request (9.1)."""
+        if request != self._asks or request >= self._allowed:
+            raise ProtocolViolation(f"Request ID {request}")
+        self._asks += 2
+
     def _answers(self, content: object) -> Iterator[Answer]:
         match content:
+            case Object(exists=False):
+                pass  # feeds have no gaps, and do not end
             case Object(Subgroup(alias), location, payload) if alias in self._aliases:
                 yield Given(self._aliases[alias], location, payload)
             case Object(Fetched(number), location, payload):
                 request = self._request(number, is_fetch=True)
                 if request is not None:
+                    if request.part is None or not request.part[0] <= location < request.part[1]:
+                        raise ProtocolViolation("an object that was not asked for")
                     yield Given(request, location, payload)
             case End(Fetched(number)):
                 request = self._request(number, is_fetch=True)
@@ -329,11 +353,15 @@ class Session:
             case FetchOk(number, end):
                 request = self._request(number, is_fetch=True)
                 if request is not None:
+                    if request.part is not None and end < request.part[0]:
+                        raise ProtocolViolation("the answer to a fetch ends before it begins")
                     yield Granted(request, end)
             case Failed(number, is_fetch):
                 request = self._request(number, is_fetch=is_fetch)
                 if request is not None:
                     yield self._over(request)
+            case Declined():
+                raise ProtocolViolation("an answer to no request")
             case PublishDone(number):
                 request = self._request(number, is_fetch=False)
                 if request is not None:

@@ -9,6 +9,7 @@ from moq_world import IDLE, TRACK, World
 
 from base.endpoint import Close, Closed, Connect, Full, Opened, Received, Send, Writable
 from base.units import MS, SECOND
+from ssb.moq.fields import MOST
 from ssb.moq.followed import SUBSCRIPTION_BYTES
 from ssb.moq.frames import Parameters, Ping, Pong, stream_frames
 from ssb.moq.frames import encode as encode_frame
@@ -27,11 +28,14 @@ from ssb.moq.messages import (
     Object,
     PublishDone,
     Setup,
+    Subgroup,
     Subscribe,
     SubscribeOk,
     Track,
     Unsubscribe,
     encode,
+    encode_head,
+    encode_object,
 )
 from ssb.moq.relay import Relay
 
@@ -413,3 +417,62 @@ def test_a_fetch_waits_until_the_relay_knows_the_track(is_cut: bool) -> None:
     for answer in answers:
         assert encode(answer) in said
     assert (relay.state() == (0, 0)) == is_cut
+
+
+def fetching(relay: Relay) -> int:
+    """Let a relay fetch three objects of a track; return the offset of the other side's next message."""
+    relay.follow(TRACK, 1, 0)
+    relay.on_stream(Opened(1, ("192.0.2.9", PORT)), 0)
+    granted = encode(Setup(False, (VERSION,), 100)) + encode(SubscribeOk(0, 7, Location(0, 3)))
+    relay.on_stream(Received(1, encode_frame(Parameters(10_000)) + b"".join(control(granted))), 0)
+    said = b"".join(each.data for each in relay.actions if isinstance(each, Send))
+    assert encode(Fetch(2, TRACK, Location(0, 1), Location(0, 4))) in said
+    return len(granted)
+
+
+@pytest.mark.parametrize("number", [0, 4, MOST])
+def test_objects_that_were_not_asked_for_end_the_session(number: int) -> None:
+    relay = Relay(lambda track: [("192.0.2.9", PORT)], IDLE, 10)
+    fetching(relay)
+    given = encode_head(Fetched(2)) + encode_object(Fetched(2), None, Location(0, number), b"x")
+    relay.on_stream(Received(1, b"".join(stream_frames(3, 0, given, is_last=False))), 0)
+    assert relay.counters == {"an object that was not asked for": 1}
+    assert relay.received == []
+
+
+def test_the_answer_to_a_fetch_may_not_end_before_it_begins() -> None:
+    """9.17."""
+    relay = Relay(lambda track: [("192.0.2.9", PORT)], IDLE, 10)
+    offset = fetching(relay)
+    relay.on_stream(Received(1, b"".join(control(encode(FetchOk(2, Location(0, 0))), offset))), 0)
+    assert relay.counters == {"the answer to a fetch ends before it begins": 1}
+
+
+def test_what_is_not_supported_is_refused_and_the_session_goes_on() -> None:
+    relay = Relay(lambda track: [], IDLE, 10, Bounds(requests=4))
+    relay.announce(TRACK)
+    opened(relay)
+    offset = len(encode(Setup(True, (VERSION,), 100)))
+    others = ["06 0005 00 01 0161 00", "10 0001 00", "11 0005 02 01 0161 00", "1a 0001 08", "02 0001 04"]
+    said = b"".join(map(bytes.fromhex, others)) + encode(Subscribe(6, TRACK))
+    relay.on_stream(Received(-1, b"".join(control(said, offset))), 0)
+    answers = b"".join(each.data for each in relay.actions if isinstance(each, Send))
+    for answer in (bytes.fromhex("08 0003 00 03 00"), bytes.fromhex("13 0003 02 03 00")):
+        assert answer in answers
+    assert encode(SubscribeOk(6, 6, None)) in answers
+    assert encode(MaxRequestId(12)) in answers  # requests that were refused are over
+    assert relay.counters == {}
+    assert [*relay.sessions[-1].asked] == [6]
+
+
+def test_objects_that_do_not_exist_change_nothing() -> None:
+    relay = Relay(lambda track: [("192.0.2.9", PORT)], IDLE, 10)
+    fetching(relay)
+    head = encode_head(Subgroup(7, 0))
+    gone = bytes.fromhex("04 00 01")
+    relay.on_stream(Received(1, b"".join(stream_frames(3, 0, head + gone, is_last=False))), 0)
+    assert relay.counters == {}
+    assert relay.received == []
+    new = encode_object(Subgroup(7, 0), 4, Location(0, 5), b"x")
+    relay.on_stream(Received(1, b"".join(stream_frames(3, len(head + gone), new, is_last=False))), 0)
+    assert [*relay._cache] == [(TRACK, 5)]
