@@ -393,7 +393,7 @@ def _read_parameters(fields: Fields) -> dict[int, int]:
     return found
 
 
-def _message(kind: Type, body: bytes) -> bytes:
+def _message(kind: int, body: bytes) -> bytes:
     return integer(kind) + len(body).to_bytes(2) + body
 
 
