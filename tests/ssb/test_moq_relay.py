@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from moq_world import IDLE, TRACK, World
+from moq_world import IDLE, TRACK, World, text
 
 from base.endpoint import Close, Closed, Connect, Full, Opened, Received, Send, Writable
 from base.units import MS, SECOND
@@ -476,3 +476,54 @@ def test_objects_that_do_not_exist_change_nothing() -> None:
     new = encode_object(Subgroup(7, 0), 4, Location(0, 5), b"x")
     relay.on_stream(Received(1, b"".join(stream_frames(3, len(head + gone), new, is_last=False))), 0)
     assert [*relay._cache] == [(TRACK, 5)]
+
+
+def given(relay: Relay, number: int, payload: bytes, data_stream: int) -> None:
+    """Let the relay that is asked open a stream of the subscription, and send an object on it."""
+    head = Subgroup(7, 0)
+    said = encode_head(head) + encode_object(head, None, Location(0, number), payload)
+    relay.on_stream(Received(1, b"".join(stream_frames(data_stream, 0, said, is_last=False))), 0)
+
+
+def test_an_older_object_makes_the_largest_no_smaller_and_the_first_copy_is_kept() -> None:
+    relay = Relay(lambda track: [("192.0.2.9", PORT)], IDLE, 2)
+    fetching(relay)
+    given(relay, 2, b"old", 3)
+    given(relay, 5, b"new", 7)
+    given(relay, 5, b"forged", 11)
+    assert relay._cache == {(TRACK, 2): b"old", (TRACK, 5): b"new"}
+    given(relay, 4, b"late", 15)
+    assert relay._cache == {(TRACK, 5): b"new", (TRACK, 4): b"late"}
+    opened(relay)
+    said = b"".join(each.data for each in ask(relay, Subscribe(0, TRACK)) if isinstance(each, Send))
+    assert encode(SubscribeOk(0, 0, Location(0, 5))) in said
+
+
+def test_no_fetch_asks_for_more_than_1024_objects() -> None:
+    world = World({"o": (), "a": ("o",)}, cache=3000)
+    for number in range(2100):
+        world.relays["o"].publish(TRACK, text(number), 0)
+    world.published = 2100
+    world.follow("a")
+    assert world.got["a"] == [*range(2100)]
+    parts = [(each.start, each.end) for each in contents(world, "a", "o") if isinstance(each, Fetch)]
+    assert parts == [
+        (Location(0, 0), Location(0, 1024)),
+        (Location(0, 1024), Location(0, 2048)),
+        (Location(0, 2048), Location(0, 2100)),
+    ]
+
+
+def test_a_fetch_that_brings_nothing_is_tried_again_a_second_later() -> None:
+    relay = Relay(lambda track: [("192.0.2.9", PORT)], IDLE, 10)
+    offset = fetching(relay)
+    relay.actions.clear()
+    relay.on_stream(Received(1, b"".join(control(encode(Failed(2, True, 6)), offset))), 0)
+    given(relay, 5, b"new", 3)
+    assert relay.actions == []
+    assert relay.next_deadline() == SECOND
+    relay.wake(SECOND - 1)
+    assert relay.actions == []
+    relay.wake(SECOND)
+    said = b"".join(each.data for each in relay.actions if isinstance(each, Send))
+    assert encode(Fetch(4, TRACK, Location(0, 1), Location(0, 5))) in said
