@@ -527,3 +527,26 @@ def test_a_fetch_that_brings_nothing_is_tried_again_a_second_later() -> None:
     relay.wake(SECOND)
     said = b"".join(each.data for each in relay.actions if isinstance(each, Send))
     assert encode(Fetch(4, TRACK, Location(0, 1), Location(0, 5))) in said
+
+
+def test_a_relay_that_is_alone_is_asked_again_at_once() -> None:
+    world = World({"o": (), "a": ("o",)})
+    world.follow("a")
+    world.reset("a", "o")
+    world.publish()
+    assert world.got["a"] == [0]
+
+
+def test_a_subscription_that_is_lost_while_it_moves_is_asked_for_once() -> None:
+    world = World(DIAMOND)
+    world.follow("r")
+    world.reroute("c", ("b", "a"))
+    world.reroute("c", ("a", "b"))
+    world.fill("c", "b")
+    world.reroute("c", ("b", "a"))
+    world.reset("c", "a")
+    world.drain("c", "b")
+    world.publish()
+    assert world.got["r"] == [0]
+    assert kinds(world, "c", "b").count(Subscribe) == 2
+    assert not any(relay.counters for relay in world.relays.values())
