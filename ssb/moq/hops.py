@@ -83,8 +83,8 @@ class Hops:
         return True
 
     def to(self, address: Address, now: int) -> int:
-        """Return the stream of a session with a relay, whoever has opened it; open one if there is none."""
-        for stream, known in self._addresses.items():
+        """Return the stream of the newest session with a relay, whoever has opened it, or of a new one."""
+        for stream, known in reversed(self._addresses.items()):
             if known == address:
                 return stream
         self._last += 1

@@ -41,6 +41,7 @@ from ssb.moq.session import Answer, Asked, Given, Granted, Over, Request
 
 _AGAIN: Final = SECOND  # before a subscription is tried again that no relay has granted
 _MOST_FETCHED: Final = 1024  # objects of a fetch upstream
+_MOST_FAULTS: Final = 100  # words for them, some of which have numbers that the other side chose
 
 
 Routes = Callable[[Track], Sequence[Address]]
@@ -193,7 +194,8 @@ class Relay(Hops):
 
     def _refuse(self, stream: int, why: str, now: int) -> None:
         if stream in self.sessions:
-            self.counters[why] += 1
+            is_known = why in self.counters or len(self.counters) < _MOST_FAULTS
+            self.counters[why if is_known else "other"] += 1
             self.actions.append(Close(stream, abort=True))
             self._drop(stream, now)
 
@@ -208,8 +210,6 @@ class Relay(Hops):
     # --- Requests of others ---
 
     def _take(self, stream: int, unit: Asked | Answer, now: int) -> None:
-        if stream not in self.sessions:
-            return  # closed by what came before in the same bytes
         match unit:
             case Subscribe() | Fetch():
                 self._on_request(stream, unit, now)

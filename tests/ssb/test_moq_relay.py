@@ -20,6 +20,7 @@ from ssb.moq.messages import (
     VERSION,
     Failed,
     Fetch,
+    FetchCancel,
     Fetched,
     FetchOk,
     Filter,
@@ -264,11 +265,14 @@ def test_what_cannot_be_had_is_refused() -> None:
         Subscribe(2, TRACK, Filter.ABSOLUTE_START, Location(0, 0)),
         Fetch(4, other, Location(0, 0), Location(0, 0)),
         Fetch(6, TRACK, Location(0, 1), Location(0, 9)),
+        Subscribe(8, TRACK, is_forwarded=False),
+        Fetch(10, TRACK, Location(1, 0), Location(1, 0)),
     ]
     said = b"".join(action.data for action in ask(relay, *asked) if isinstance(action, Send))
     relay.actions.clear()
-    for code in (Failed(0, False, 4), Failed(2, False, 3), Failed(4, True, 4), Failed(6, True, 5)):
-        assert encode(code) in said
+    failed = [(0, False, 4), (2, False, 3), (4, True, 4), (6, True, 5), (8, False, 3), (10, True, 5)]
+    for request, is_fetch, code in failed:
+        assert encode(Failed(request, is_fetch, code)) in said
     assert relay.state() == (0, 0)
     with pytest.raises(ValueError, match="an object of 65537 bytes"):
         relay.publish(TRACK, bytes((1 << 16) + 1), 0)
@@ -478,10 +482,10 @@ def test_objects_that_do_not_exist_change_nothing() -> None:
     assert [*relay._cache] == [(TRACK, 5)]
 
 
-def given(relay: Relay, number: int, payload: bytes, data_stream: int) -> None:
+def given(relay: Relay, number: int, payload: bytes, data_stream: int, group: int = 0) -> None:
     """Let the relay that is asked open a stream of the subscription, and send an object on it."""
-    head = Subgroup(7, 0)
-    said = encode_head(head) + encode_object(head, None, Location(0, number), payload)
+    head = Subgroup(7, group)
+    said = encode_head(head) + encode_object(head, None, Location(group, number), payload)
     relay.on_stream(Received(1, b"".join(stream_frames(data_stream, 0, said, is_last=False))), 0)
 
 
@@ -550,3 +554,119 @@ def test_a_subscription_that_is_lost_while_it_moves_is_asked_for_once() -> None:
     assert world.got["r"] == [0]
     assert kinds(world, "c", "b").count(Subscribe) == 2
     assert not any(relay.counters for relay in world.relays.values())
+
+
+def test_words_for_faults_are_bounded() -> None:
+    relay = Relay(lambda track: [], IDLE, 10)
+    for stream in range(-1, -301, -1):
+        opened(relay, stream)
+        ask(relay, Subscribe(4 - 2 * stream, TRACK), stream=stream)
+    assert relay.counters.total() == 300
+    assert len(relay.counters) <= 101
+    assert relay.streams == 0
+
+
+def test_of_two_sessions_with_a_relay_the_newer_one_is_used() -> None:
+    """A relay that lost its power opens another session before the old one is given up."""
+    relay = Relay(lambda track: [("192.0.2.1", PORT)], IDLE, 10)
+    opened(relay, -1)
+    opened(relay, -2)
+    relay.follow(TRACK, 0, 0)
+    assert [type(action) for action in relay.actions] == [Send]
+    assert relay.actions[0].stream == -2
+
+
+def granted(relay: Relay, stream: int, largest: Location | None) -> None:
+    """Let the relay that is asked for a track begin a session, and grant the subscription."""
+    relay.on_stream(Opened(stream, ("192.0.2.9", PORT)), 0)
+    said = encode(Setup(False, (VERSION,), 100)) + encode(SubscribeOk(0, 7, largest))
+    relay.on_stream(Received(stream, encode_frame(Parameters(10_000)) + b"".join(control(said))), 0)
+
+
+def said_on(relay: Relay, stream: int) -> bytes:
+    """What a relay says on a stream; it is taken."""
+    actions, relay.actions = relay.actions, []
+    return b"".join(each.data for each in actions if isinstance(each, Send) and each.stream == stream)
+
+
+def test_what_waits_for_another_try_goes_on_as_soon_as_there_is_a_source() -> None:
+    relay = Relay(lambda track: [("192.0.2.9", PORT)], IDLE, 10)
+    relay.follow(TRACK, 0, 0)
+    relay.on_stream(Closed(1, "no way"), 0)
+    assert relay.next_deadline() == SECOND
+    opened(relay)
+    ask(relay, Subscribe(0, TRACK))
+    granted(relay, 2, Location(0, 3))
+    assert encode(Fetch(2, TRACK, Location(0, 0), Location(0, 4))) in said_on(relay, 2)
+
+
+def test_what_nobody_wants_is_not_tried_again() -> None:
+    relay = Relay(lambda track: [("192.0.2.9", PORT)], IDLE, 10)
+    relay.follow(TRACK, 0, 0)
+    relay.on_stream(Closed(1, "no way"), 0)
+    relay.leave(TRACK, 0)
+    assert relay.next_deadline() is None
+    relay.wake(SECOND)
+    assert relay.state() == (0, 0)
+
+
+def test_the_last_reader_takes_a_fetch_with_it() -> None:
+    relay = Relay(lambda track: [("192.0.2.9", PORT)], IDLE, 10)
+    fetching(relay)
+    relay.actions.clear()
+    relay.leave(TRACK, 0)
+    said = said_on(relay, 1)
+    assert encode(Unsubscribe(0)) in said
+    assert encode(FetchCancel(2)) in said
+    assert relay.sessions[1].open_requests() == []
+
+
+def test_a_publisher_takes_no_objects_of_its_track_from_others() -> None:
+    relay = Relay(lambda track: [("192.0.2.9", PORT)], IDLE, 10)
+    fetching(relay)
+    relay.announce(TRACK)
+    given(relay, 4, b"x", 3)
+    assert relay._cache == {}
+
+
+def test_other_groups_are_of_no_feed() -> None:
+    relay = Relay(lambda track: [("192.0.2.9", PORT)], IDLE, 10)
+    relay.follow(TRACK, 0, 0)
+    granted(relay, 1, Location(1, 5))
+    given(relay, 0, b"x", 3, group=1)
+    assert relay._cache == {}
+    assert relay.received == []
+    relay.actions.clear()
+    opened(relay)
+    ask(relay, Subscribe(0, TRACK))
+    assert encode(SubscribeOk(0, 0, None)) in said_on(relay, -1)
+
+
+def test_a_relay_that_is_behind_makes_the_largest_object_no_smaller() -> None:
+    relay = Relay(lambda track: [("192.0.2.9", PORT)], IDLE, 10)
+    fetching(relay)
+    relay.on_stream(Closed(1, "reset"), 0)
+    granted(relay, 2, Location(0, 1))
+    opened(relay)
+    ask(relay, Subscribe(0, TRACK))
+    assert encode(SubscribeOk(0, 0, Location(0, 3))) in said_on(relay, -1)
+
+
+def test_what_is_known_is_fetched_while_the_source_is_sought() -> None:
+    """9.17: the end is known; a fetch up to a later group gets all of this one."""
+    relay = Relay(lambda track: [("192.0.2.9", PORT)], IDLE, 10)
+    fetching(relay)
+    for number in (1, 2, 3):
+        given(relay, number, b"x", 4 * number - 1)
+    relay.on_stream(Closed(1, "reset"), 0)
+    opened(relay)
+    ask(
+        relay,
+        Fetch(0, TRACK, Location(0, 1), Location(0, 4)),
+        Fetch(2, TRACK, Location(0, 1), Location(1, 2)),
+    )
+    said = said_on(relay, -1)
+    assert encode(FetchOk(0, Location(0, 4))) in said
+    assert relay.sessions[-1].asked.keys() == {2}
+    granted(relay, 2, Location(0, 3))
+    assert encode(FetchOk(2, Location(0, 4))) in said_on(relay, -1)
