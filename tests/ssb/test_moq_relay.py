@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from moq_world import IDLE, TRACK, World, text
 
-from base.endpoint import Close, Closed, Connect, Full, Opened, Received, Send, Writable
+from base.endpoint import Close, Closed, Connect, Ended, Full, Opened, Received, Send, Writable
 from base.units import MS, SECOND
 from ssb.moq.fields import MOST
 from ssb.moq.followed import SUBSCRIPTION_BYTES
@@ -221,6 +221,12 @@ def opened(relay: Relay, stream: int = -1) -> None:
     relay.actions.clear()
 
 
+HELLO = encode_frame(Parameters(10_000)) + b"".join(
+    stream_frames(CONTROL, 0, encode(Setup(False, (VERSION,), 20_000)), is_last=False)
+)
+"""What a relay says first on a session that another relay has opened."""
+
+
 def control(said: bytes, offset: int = 0) -> list[bytes]:
     return [*stream_frames(CONTROL, offset, said, is_last=False)]
 
@@ -333,8 +339,7 @@ def test_what_is_given_at_once_is_bounded_and_each_request_has_its_share() -> No
     offset = len(encode(Setup(True, (VERSION,), 100)))
     relay.on_stream(Received(-1, b"".join(control(asked, offset))), 0)
     incoming, found, turns = Incoming(from_client=False, streams=9), list[Any](), 0
-    said = encode_frame(Parameters(10_000)) + b"".join(control(encode(Setup(False, (VERSION,), 20_000))))
-    list(incoming.receive(said))
+    list(incoming.receive(HELLO))
     while relay.actions:
         (action,), relay.actions = relay.actions, []
         assert isinstance(action, Send)
@@ -670,3 +675,109 @@ def test_what_is_known_is_fetched_while_the_source_is_sought() -> None:
     assert relay.sessions[-1].asked.keys() == {2}
     granted(relay, 2, Location(0, 3))
     assert encode(FetchOk(2, Location(0, 4))) in said_on(relay, -1)
+
+
+def test_a_fetch_that_the_cache_can_answer_goes_on_without_a_source() -> None:
+    relay = Relay(lambda track: [("192.0.2.9", PORT)], IDLE, 10)
+    fetching(relay)
+    for number in (1, 2):
+        given(relay, number, b"x", 4 * number - 1)
+    opened(relay)
+    relay.on_stream(Full(-1), 0)
+    for message in (
+        Fetch(0, TRACK, Location(0, 1), Location(0, 3)),
+        Fetch(2, TRACK, Location(0, 3), Location(0, 4)),
+    ):
+        offset = len(encode(Setup(True, (VERSION,), 100))) + (len(encode(message)) if message.request else 0)
+        relay.on_stream(Received(-1, b"".join(control(encode(message), offset))), 0)
+    relay.on_stream(Closed(1, "reset"), 0)
+    relay.on_stream(Closed(2, "no way"), 0)
+    assert relay.sessions[-1].asked.keys() == {0}
+    relay.on_stream(Writable(-1), 0)
+    incoming, found = Incoming(from_client=False, streams=9), list[Any]()
+    found += incoming.receive(HELLO + said_on(relay, -1))
+    heads = [unit.content for unit in found if isinstance(unit.content, Object | End)]
+    assert heads == [
+        End(Fetched(2), False),
+        Object(Fetched(0), Location(0, 1), b"x"),
+        Object(Fetched(0), Location(0, 2), b"x"),
+        End(Fetched(0), True),
+    ]
+
+
+def test_a_publisher_asks_nobody_for_its_own_track() -> None:
+    relay = Relay(lambda track: [("192.0.2.9", PORT)], IDLE, 10)
+    relay.announce(TRACK)
+    relay.reroute(0)
+    assert relay.actions == []
+
+
+def test_a_fetch_goes_on_if_a_move_is_given_up() -> None:
+    routes = [("192.0.2.9", PORT)]
+    relay = Relay(lambda track: routes, IDLE, 10)
+    fetching(relay)
+    relay.actions.clear()
+    routes.insert(0, ("192.0.2.8", PORT))
+    relay.reroute(0)
+    assert relay.actions == [Connect(2, ("192.0.2.8", PORT))]
+    routes.reverse()
+    relay.reroute(0)
+    assert said_on(relay, 1) == b""
+    assert [request.part for request in relay.sessions[1].open_requests()] == [
+        None,
+        (Location(0, 1), Location(0, 4)),
+    ]
+    assert relay.sessions[2].open_requests() == []
+
+
+def test_what_a_connection_has_taken_waits_no_more() -> None:
+    relay = Relay(lambda track: [], IDLE, 10, Bounds(queued=1000))
+    opened(relay)
+    offset = len(encode(Setup(True, (VERSION,), 100)))
+    for turn in range(5):
+        relay.on_stream(Full(-1), 0)
+        asked = [Subscribe(2 * (50 * turn + at), Track((b"x",), b"")) for at in range(50)]
+        said = b"".join(map(encode, asked))
+        relay.on_stream(Received(-1, b"".join(control(said, offset))), 0)
+        offset += len(said)
+        relay.on_stream(Writable(-1), 0)
+    assert relay.counters == {}
+    assert relay.streams == 1
+
+
+def test_the_end_of_a_connection_is_answered() -> None:
+    relay = Relay(lambda track: [], IDLE, 10)
+    opened(relay)
+    relay.on_stream(Ended(-1), 0)
+    assert relay.actions == [Close(-1)]
+    assert relay.streams == 0
+    assert relay.next_deadline() is None
+
+
+def test_a_silent_subscriber_is_forgotten() -> None:
+    relay = Relay(lambda track: [], IDLE, 10)
+    relay.announce(TRACK)
+    opened(relay)
+    ask(relay, Subscribe(0, TRACK))
+    relay.wake(IDLE)
+    assert relay.counters == {"silence": 1}
+    assert relay.state() == (0, 0)
+
+
+def test_fetches_that_are_over_allow_others() -> None:
+    relay = Relay(lambda track: [], IDLE, 10, Bounds(requests=2))
+    relay.announce(TRACK)
+    relay.publish(TRACK, b"x", 0)
+    opened(relay)
+    ask(relay, *(Fetch(2 * at, TRACK, Location(0, 0), Location(0, 1)) for at in range(10)))
+    assert relay.counters == {}
+    assert relay.sessions[-1].asked == {}
+
+
+def test_a_node_that_leaves_takes_no_others_with_it() -> None:
+    world = World({"o": (), "a": ("o",), "r": ("a",)})
+    world.follow("a")
+    world.follow("r")
+    world.leave("a")
+    world.publish()
+    assert world.got == {"o": [], "a": [], "r": [0]}
