@@ -781,3 +781,20 @@ def test_a_node_that_leaves_takes_no_others_with_it() -> None:
     world.leave("a")
     world.publish()
     assert world.got == {"o": [], "a": [], "r": [0]}
+
+
+def test_sessions_that_are_over_make_room_for_others_and_leave_nothing() -> None:
+    relay = Relay(lambda track: [("192.0.2.9", PORT)], IDLE, 10, Bounds(sessions=1, queued=500))
+    relay.announce(TRACK)
+    for number in range(9):
+        relay.publish(TRACK, bytes(100), 0)
+    relay.follow(Track((b"x",), b""), 0, 0)
+    for stream in (-1, -2, -3):
+        opened(relay, stream)
+        ask(relay, Fetch(0, TRACK, Location(0, 0), Location(0, number)), stream=stream)
+        assert relay.has_more
+        relay.on_stream(Closed(stream, "reset"), 0)
+        assert not relay.has_more
+    relay.on_stream(Closed(1, "no way"), 0)
+    assert relay.counters == {}
+    assert not relay.queued
