@@ -634,10 +634,11 @@ def test_a_publisher_takes_no_objects_of_its_track_from_others() -> None:
     assert relay._cache == {}
 
 
-def test_other_groups_are_of_no_feed() -> None:
+@pytest.mark.parametrize("largest", [Location(1, 5), Location(0, MOST)])
+def test_other_groups_and_the_last_number_are_of_no_feed(largest: Location) -> None:
     relay = Relay(lambda track: [("192.0.2.9", PORT)], IDLE, 10)
     relay.follow(TRACK, 0, 0)
-    granted(relay, 1, Location(1, 5))
+    granted(relay, 1, largest)
     given(relay, 0, b"x", 3, group=1)
     assert relay._cache == {}
     assert relay.received == []
@@ -786,12 +787,12 @@ def test_a_node_that_leaves_takes_no_others_with_it() -> None:
 def test_sessions_that_are_over_make_room_for_others_and_leave_nothing() -> None:
     relay = Relay(lambda track: [("192.0.2.9", PORT)], IDLE, 10, Bounds(sessions=1, queued=500))
     relay.announce(TRACK)
-    for number in range(9):
+    for _ in range(9):
         relay.publish(TRACK, bytes(100), 0)
     relay.follow(Track((b"x",), b""), 0, 0)
     for stream in (-1, -2, -3):
         opened(relay, stream)
-        ask(relay, Fetch(0, TRACK, Location(0, 0), Location(0, number)), stream=stream)
+        ask(relay, Fetch(0, TRACK, Location(0, 0), Location(0, 9)), stream=stream)
         assert relay.has_more
         relay.on_stream(Closed(stream, "reset"), 0)
         assert not relay.has_more
