@@ -18,6 +18,7 @@ from ssb.moq.incoming import End, Incoming
 from ssb.moq.messages import (
     CONTROL,
     VERSION,
+    Declined,
     Failed,
     Fetch,
     FetchCancel,
@@ -799,3 +800,100 @@ def test_sessions_that_are_over_make_room_for_others_and_leave_nothing() -> None
     relay.on_stream(Closed(1, "no way"), 0)
     assert relay.counters == {}
     assert not relay.queued
+
+
+@pytest.mark.parametrize(
+    ("messages", "why"),
+    [
+        ([SubscribeOk(0, 7, None), SubscribeOk(2, 7, None)], "an alias that is in use"),
+        ([SubscribeOk(0, 7, None), SubscribeOk(0, 8, None)], "a second answer"),
+        ([FetchOk(0, Location(0, 1))], "an answer of another kind"),
+        ([SubscribeOk(1, 7, None)], "an answer to request 1, which is none"),
+        ([SubscribeOk(4, 7, None)], "an answer to request 4, which is none"),
+        ([Setup(False, (VERSION,), 100)], "SETUP comes once"),
+        ([MaxRequestId(100)], "a limit that does not rise"),
+        ([Declined(0x13, 0)], "an answer to no request"),
+    ],
+)
+def test_what_a_relay_that_is_asked_may_not_say_ends_the_session(messages: list[Any], why: str) -> None:
+    relay = Relay(lambda track: [("192.0.2.9", PORT)], IDLE, 10)
+    relay.follow(TRACK, 0, 0)
+    relay.follow(Track((b"x",), b""), 0, 0)
+    relay.on_stream(Opened(1, ("192.0.2.9", PORT)), 0)
+    said = b"".join(map(encode, [Setup(False, (VERSION,), 100), *messages]))
+    relay.on_stream(Received(1, encode_frame(Parameters(10_000)) + b"".join(control(said))), 0)
+    ((found, count),) = relay.counters.items()
+    assert why in found
+    assert count == 1
+
+
+@pytest.mark.parametrize(
+    ("first", "why"),
+    [
+        (Subscribe(0, TRACK), "SETUP is the first message"),
+        (Setup(False, (VERSION,), 100), "SETUP comes once from each side"),
+        (Setup(True, (1, VERSION - 1), 100), "no version that both know"),
+    ],
+)
+def test_a_session_begins_with_the_setup_of_a_client(first: Any, why: str) -> None:
+    relay = Relay(lambda track: [], IDLE, 10)
+    relay.on_stream(Opened(-1, ("192.0.2.1", 50_000), PORT), 0)
+    relay.on_stream(Received(-1, encode_frame(Parameters(1)) + b"".join(control(encode(first)))), 0)
+    assert relay.counters == {why: 1}
+
+
+def test_signs_of_life_are_answered_unless_the_connection_is_full() -> None:
+    relay = Relay(lambda track: [], IDLE, 10)
+    opened(relay)
+    relay.on_stream(Received(-1, encode_frame(Ping(3))), 0)
+    assert relay.actions == [Send(-1, encode_frame(Pong(3)))]
+    relay.actions.clear()
+    relay.on_stream(Full(-1), 0)
+    relay.on_stream(Received(-1, encode_frame(Ping(4))), 0)
+    assert relay.actions == []
+    relay.on_stream(Received(-1, encode_frame(Pong(1))), 0)
+    assert relay.counters == {"an answer to no ping": 1}
+
+
+def test_what_is_taken_back_gets_the_end_of_its_stream() -> None:
+    """5.1: the publisher resets the streams of a subscription that ends."""
+    world = World({"o": (), "a": ("o",)})
+    world.follow("a")
+    world.publish()
+    world.leave("a")
+    assert contents(world, "o", "a")[-1] == End(Subgroup(0, 0), False)
+    world.follow("a")
+    world.publish()
+    assert world.got["a"] == [0, 1]
+
+
+def test_a_connection_that_does_not_open_is_given_up_after_the_idle_time() -> None:
+    relay = Relay(lambda track: [("192.0.2.9", PORT)], IDLE, 10)
+    relay.follow(TRACK, 0, 5 * SECOND)
+    relay.wake(5 * SECOND + IDLE - 1)
+    assert relay.counters == {}
+    relay.wake(5 * SECOND + IDLE)
+    assert relay.counters == {"silence": 1}
+
+
+@pytest.mark.parametrize(("allowed", "is_raised"), [(2, True), (4, True), (2, False)])
+def test_requests_wait_until_the_other_side_allows_them(allowed: int, *, is_raised: bool) -> None:
+    relay = Relay(lambda track: [("192.0.2.9", PORT)], IDLE, 10)
+    tracks = [Track((b"x",), b"%d" % number) for number in range(4)]
+    for track in tracks:
+        relay.follow(track, 0, 0)
+    relay.on_stream(Opened(1, ("192.0.2.9", PORT)), 0)
+    setup = encode(Setup(False, (VERSION,), allowed))
+    relay.on_stream(Received(1, encode_frame(Parameters(10_000)) + b"".join(control(setup))), 0)
+    said = said_on(relay, 1)
+    asked = [encode(Subscribe(2 * number, track)) in said for number, track in enumerate(tracks)]
+    assert asked == [2 * number < allowed for number in range(4)]
+    relay.leave(tracks[3], 0)
+    if is_raised:
+        more = control(encode(MaxRequestId(100)), len(setup))
+        relay.on_stream(Received(1, b"".join(more)), 0)
+        said += said_on(relay, 1)
+        assert [encode(Subscribe(2 * at, tracks[at])) in said for at in range(4)] == [True, True, True, False]
+    relay.on_stream(Closed(1, "reset"), 0)
+    relay.wake(SECOND)
+    assert [request.track for request in relay.sessions[2].open_requests()] == tracks[:3]
