@@ -344,6 +344,7 @@ def test_what_is_said_is_read_in_any_pieces_and_every_byte_is_counted(
         ),
         ([Parameters(1), StreamData(2, 0, b"\x05", True)], "a stream that ends early"),
         ([Parameters(1), StreamData(0, 0, b"", True)], "a stream that ends early"),
+        ([Parameters(1), StreamData(2, 0, b"", True)], "a stream that ends early"),
         ([Parameters(1), Reset(0, 1, 0)], "the control stream ends"),
         ([Parameters(1), StreamData(2, 0, b"\x06")], "a stream of type 0x6"),
         ([Parameters(1), *(StreamData(2 + 4 * at, 0, b"\x05") for at in range(3))], "too many streams"),
@@ -359,6 +360,13 @@ def test_what_is_said_is_read_in_any_pieces_and_every_byte_is_counted(
 def test_what_breaks_the_rules_of_streams_is_refused(records: list[Any], why: str) -> None:
     with pytest.raises(ProtocolViolation, match=why):
         list(Incoming(from_client=True, streams=2).receive(b"".join(map(encode_frame, records))))
+
+
+def test_as_many_streams_may_be_open_as_is_said() -> None:
+    records = [Parameters(1), StreamData(2, 0, b"\x05"), StreamData(6, 0, b"\x05"), Reset(2, 1, 1)]
+    records += [StreamData(10, 0, b"\x05\x00")]
+    units = Incoming(from_client=True, streams=2).receive(b"".join(map(encode_frame, records)))
+    assert [unit.content for unit in units] == [Parameters(1)]
 
 
 @pytest.mark.parametrize("octets", ["7fff", "00", "0107", "020800", "0108"])

@@ -222,12 +222,6 @@ def opened(relay: Relay, stream: int = -1) -> None:
     relay.actions.clear()
 
 
-HELLO = encode_frame(Parameters(10_000)) + b"".join(
-    stream_frames(CONTROL, 0, encode(Setup(False, (VERSION,), 20_000)), is_last=False)
-)
-"""What a relay says first on a session that another relay has opened."""
-
-
 def control(said: bytes, offset: int = 0) -> list[bytes]:
     return [*stream_frames(CONTROL, offset, said, is_last=False)]
 
@@ -340,7 +334,7 @@ def test_what_is_given_at_once_is_bounded_and_each_request_has_its_share() -> No
     offset = len(encode(Setup(True, (VERSION,), 100)))
     relay.on_stream(Received(-1, b"".join(control(asked, offset))), 0)
     incoming, found, turns = Incoming(from_client=False, streams=9), list[Any](), 0
-    list(incoming.receive(HELLO))
+    list(incoming.receive(hello(10_000)))
     while relay.actions:
         (action,), relay.actions = relay.actions, []
         assert isinstance(action, Send)
@@ -377,7 +371,7 @@ def test_a_full_connection_is_given_nothing_more() -> None:
     assert relay.actions
 
 
-@pytest.mark.parametrize(("said_ms", "given_up_ms"), [(2000, 2000), (0, 10_000), (60_000, 10_000)])
+@pytest.mark.parametrize(("said_ms", "given_up_ms"), [(2000, 2000), (1, 10), (0, 10_000), (60_000, 10_000)])
 def test_the_shorter_idle_time_holds_for_both(said_ms: int, given_up_ms: int) -> None:
     """RFC 9000, 10.1."""
     relay = Relay(lambda track: [("192.0.2.9", PORT)], IDLE, 10)
@@ -595,6 +589,20 @@ def said_on(relay: Relay, stream: int) -> bytes:
     return b"".join(each.data for each in actions if isinstance(each, Send) and each.stream == stream)
 
 
+def hello(requests: int) -> bytes:
+    """What a relay says first on a session that another relay has opened."""
+    return encode_frame(Parameters(10_000)) + b"".join(
+        control(encode(Setup(False, (VERSION,), 2 * requests)))
+    )
+
+
+def heard(relay: Relay, stream: int, requests: int = 10_000) -> list[Any]:
+    """What a relay says after that; it is taken."""
+    reader = Incoming(from_client=False, streams=99)
+    list(reader.receive(hello(requests)))
+    return [unit.content for unit in reader.receive(said_on(relay, stream))]
+
+
 def test_what_waits_for_another_try_goes_on_as_soon_as_there_is_a_source() -> None:
     relay = Relay(lambda track: [("192.0.2.9", PORT)], IDLE, 10)
     relay.follow(TRACK, 0, 0)
@@ -696,10 +704,7 @@ def test_a_fetch_that_the_cache_can_answer_goes_on_without_a_source() -> None:
     relay.on_stream(Closed(2, "no way"), 0)
     assert relay.sessions[-1].asked.keys() == {0}
     relay.on_stream(Writable(-1), 0)
-    incoming, found = Incoming(from_client=False, streams=9), list[Any]()
-    found += incoming.receive(HELLO + said_on(relay, -1))
-    heads = [unit.content for unit in found if isinstance(unit.content, Object | End)]
-    assert heads == [
+    assert [each for each in heard(relay, -1) if isinstance(each, Object | End)] == [
         End(Fetched(2), False),
         Object(Fetched(0), Location(0, 1), b"x"),
         Object(Fetched(0), Location(0, 2), b"x"),
@@ -772,6 +777,8 @@ def test_fetches_that_are_over_allow_others() -> None:
     relay.publish(TRACK, b"x", 0)
     opened(relay)
     ask(relay, *(Fetch(2 * at, TRACK, Location(0, 0), Location(0, 1)) for at in range(10)))
+    limits = [each.requests for each in heard(relay, -1, 2) if isinstance(each, MaxRequestId)]
+    assert limits == [2 * (2 + finished) for finished in range(1, 11)]
     assert relay.counters == {}
     assert relay.sessions[-1].asked == {}
 
@@ -897,3 +904,37 @@ def test_requests_wait_until_the_other_side_allows_them(allowed: int, *, is_rais
     relay.on_stream(Closed(1, "reset"), 0)
     relay.wake(SECOND)
     assert [request.track for request in relay.sessions[2].open_requests()] == tracks[:3]
+
+
+@pytest.mark.parametrize("count", [0, 2])
+def test_the_end_of_a_subscription_says_how_many_streams_it_had(count: int) -> None:
+    """9.12."""
+    relay = Relay(lambda track: [("192.0.2.9", PORT)], IDLE, 10)
+    opened(relay)
+    ask(relay, Subscribe(0, TRACK))
+    granted(relay, 1, None)
+    for number in range(count):
+        given(relay, number, b"x", 3 + 4 * number)
+    relay.on_stream(Closed(1, "reset"), 0)
+    relay.on_stream(Closed(2, "no way"), 0)
+    assert encode(PublishDone(0, 0, min(count, 1))) in said_on(relay, -1)
+
+
+def test_an_alias_may_be_used_again() -> None:
+    relay = Relay(lambda track: [("192.0.2.9", PORT)], IDLE, 10)
+    other = Track((b"x",), b"")
+    relay.follow(TRACK, 0, 0)
+    granted(relay, 1, None)
+    relay.leave(TRACK, 0)
+    relay.follow(other, 0, 0)
+    offset = len(encode(Setup(False, (VERSION,), 100)) + encode(SubscribeOk(0, 7, None)))
+    relay.on_stream(Received(1, b"".join(control(encode(SubscribeOk(2, 7, None)), offset))), 0)
+    given(relay, 0, b"x", 3)
+    assert relay.received == [(other, 0, b"x")]
+    assert relay.counters == {}
+
+
+def test_a_session_that_another_opens_has_the_idle_time_to_begin() -> None:
+    relay = Relay(lambda track: [], IDLE, 10)
+    relay.on_stream(Opened(-1, ("192.0.2.1", 50_000), PORT), 100 * SECOND)
+    assert relay.next_deadline() == 100 * SECOND + IDLE
