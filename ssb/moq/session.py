@@ -156,7 +156,7 @@ class Session:
         """Tell the other side that this one is there; return False if the session is to be given up."""
         if now >= self._heard_at + self._idle:
             return False
-        if self._requests and now >= self._ping_at():
+        if now >= self._ping_at():
             self._pings += 1
             self._put(frames.encode(Ping(self._pings)), now)
         return True

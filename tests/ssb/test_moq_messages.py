@@ -345,6 +345,7 @@ def test_what_is_said_is_read_in_any_pieces_and_every_byte_is_counted(
         ([Parameters(1), StreamData(2, 0, b"\x05", True)], "a stream that ends early"),
         ([Parameters(1), StreamData(0, 0, b"", True)], "a stream that ends early"),
         ([Parameters(1), StreamData(2, 0, b"", True)], "a stream that ends early"),
+        ([Parameters(1), StreamData(2, 0, b"\x05\x00\x00", True)], "a stream that ends early"),
         ([Parameters(1), Reset(0, 1, 0)], "the control stream ends"),
         ([Parameters(1), StreamData(2, 0, b"\x06")], "a stream of type 0x6"),
         ([Parameters(1), *(StreamData(2 + 4 * at, 0, b"\x05") for at in range(3))], "too many streams"),
