@@ -561,7 +561,10 @@ def test_words_for_faults_are_bounded() -> None:
     for stream in range(-1, -301, -1):
         opened(relay, stream)
         ask(relay, Subscribe(4 - 2 * stream, TRACK), stream=stream)
-    assert relay.counters.total() == 300
+    opened(relay, -301)
+    ask(relay, Subscribe(6, TRACK), stream=-301)
+    assert relay.counters["Request ID 6"] == 2
+    assert relay.counters.total() == 301
     assert len(relay.counters) <= 101
     assert relay.streams == 0
 
