@@ -363,6 +363,14 @@ def test_what_breaks_the_rules_of_streams_is_refused(records: list[Any], why: st
         list(Incoming(from_client=True, streams=2).receive(b"".join(map(encode_frame, records))))
 
 
+def test_bytes_of_an_object_that_is_broken_off_are_counted() -> None:
+    records = [Parameters(1), StreamData(2, 0, b"\x05\x00\x00\x00"), Reset(2, 1, 4)]
+    said = b"".join(map(encode_frame, records))
+    units = [*Incoming(from_client=True, streams=2).receive(said)]
+    assert [unit.content for unit in units] == [Parameters(1), End(Fetched(0), False)]
+    assert sum(unit.size for unit in units) == len(said)
+
+
 def test_as_many_streams_may_be_open_as_is_said() -> None:
     records = [Parameters(1), StreamData(2, 0, b"\x05"), StreamData(6, 0, b"\x05"), Reset(2, 1, 1)]
     records += [StreamData(10, 0, b"\x05\x00")]

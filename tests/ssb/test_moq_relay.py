@@ -448,6 +448,10 @@ def test_the_answer_to_a_fetch_may_not_end_before_it_begins() -> None:
     """9.17."""
     relay = Relay(lambda track: [("192.0.2.9", PORT)], IDLE, 10)
     offset = fetching(relay)
+    least = encode(FetchOk(2, Location(0, 1)))
+    relay.on_stream(Received(1, b"".join(control(least, offset))), 0)
+    assert relay.counters == {}
+    offset += len(least)
     relay.on_stream(Received(1, b"".join(control(encode(FetchOk(2, Location(0, 0))), offset))), 0)
     assert relay.counters == {"the answer to a fetch ends before it begins": 1}
 
