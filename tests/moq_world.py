@@ -154,8 +154,11 @@ class World:
     def run(self) -> None:
         for _ in range(100_000):
             busy = [name for name, relay in self.relays.items() if relay.actions]
-            if not busy:
+            waiting = [relay for relay in self.relays.values() if relay.has_more]
+            if not busy and not waiting:
                 break
+            for relay in waiting if not busy else ():
+                relay.wake(self.now)
             for name in busy:
                 actions, self.relays[name].actions = self.relays[name].actions, []
                 for action in actions:

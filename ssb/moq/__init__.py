@@ -1,6 +1,7 @@
 """Scuttlebutt's feeds by relays of Media over QUIC (draft-ietf-moq-transport-14), as far as feeds need it.
 
-QUIC's streams are carried by TCP as QMux has it (draft-ietf-quic-qmux-01), for the emulator has no QUIC.
+QUIC's streams are carried by TCP as QMux has it (draft-ietf-quic-qmux-01), for the emulator has no QUIC. Both
+sides grant streams and bytes without a limit, for TCP's window limits the connection.
 
 - :mod:`~ssb.moq.fields`: variable-length integers, and errors;
 - :mod:`~ssb.moq.frames`: records and frames of QMux;

@@ -56,6 +56,11 @@ class Fields:
         """Return all that is left."""
         return self.take(len(self._data) - self.at)
 
+    def zeros(self) -> None:
+        """Pass zero bytes."""
+        left = self._data[self.at :]
+        self.at += len(left) - len(left.lstrip(b"\0"))
+
     def byte(self) -> int:
         """Return the next byte. Raises Incomplete."""
         return self.take(1)[0]

@@ -75,7 +75,7 @@ class Followed:
     @property
     def source(self) -> Upstream | None:
         """The subscription that objects come from; None if none is granted."""
-        return next((each for each in reversed(self.upstreams) if each.request.alias is not None), None)
+        return next((each for each in self.upstreams if each.request.alias is not None), None)
 
     @property
     def is_ready(self) -> bool:

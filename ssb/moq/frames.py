@@ -22,7 +22,12 @@ class _Type(IntEnum):
 
 
 _OFFSET, _LENGTH, _FIN = 4, 2, 1  # flags of STREAM (RFC 9000, 19.8)
+_INTEGERS: Final = {0x05: 2, 0x10: 1, 0x11: 2, 0x12: 1, 0x13: 1, 0x14: 1, 0x15: 2, 0x16: 1, 0x17: 1}
+"""Fields of frames that have integers alone: STOP_SENDING, MAX_DATA to STREAMS_BLOCKED."""
+_CLOSES: Final = {0x1C: 2, 0x1D: 1}
+"""Integers of CONNECTION_CLOSE; a reason follows them."""
 _MAX_IDLE_TIMEOUT: Final = 0x01
+_MAX_RECORD_SIZE: Final = 0x0571C59429CD0845
 _UNLIMITED: Final = (0x04, 0x05, 0x06, 0x07, 0x08, 0x09)  # data and streams: TCP's window limits them
 _MOST_STREAMS: Final = 1 << 60  # RFC 9000, 18.2
 _FORBIDDEN: Final = frozenset((0x00, 0x02, 0x03, 0x0A, 0x0B, 0x0C, 0x0D, 0x0E, 0x0F, 0x10))  # 5.1
@@ -63,7 +68,17 @@ class Pong(NamedTuple):
     number: int
 
 
-Frame = Parameters | StreamData | Reset | Ping | Pong
+class Other(NamedTuple):
+    """A frame without effect here: padding, or a limit, for TCP's window limits the connection.
+
+    STOP_SENDING is one, too, since UNSUBSCRIBE or FETCH_CANCEL say the same, and CONNECTION_CLOSE, for the
+    end of the connection follows.
+    """
+
+    kind: int
+
+
+Frame = Parameters | StreamData | Reset | Ping | Pong | Other
 
 
 def encode(frame: Frame) -> bytes:
@@ -82,6 +97,8 @@ def encode(frame: Frame) -> bytes:
             body = integer(_Type.PING) + integer(number)
         case Pong(number):
             body = integer(_Type.PONG) + integer(number)
+        case Other():
+            raise AssertionError("it is only read")
     return text(body)
 
 
@@ -124,8 +141,7 @@ def _frames(body: bytes) -> list[tuple[Frame, int]]:
     while fields:
         before = fields.at
         kind = fields.integer()
-        if kind != _Type.PADDING:
-            found.append((_frame(kind, fields), fields.at - before))
+        found.append((_frame(kind, fields), fields.at - before))
     if not found:
         raise ProtocolViolation("a record without a frame")
     return found
@@ -146,6 +162,15 @@ def _frame(kind: int, fields: Fields) -> Frame:
             return Ping(fields.integer())
         case _Type.PONG:
             return Pong(fields.integer())
+        case _Type.PADDING:
+            fields.zeros()
+            return Other(kind)
+    if kind in _INTEGERS or kind in _CLOSES:
+        for _ in range(_INTEGERS.get(kind) or _CLOSES[kind]):
+            fields.integer()
+        if kind in _CLOSES:
+            fields.text(LARGEST_RECORD)
+        return Other(kind)
     raise ProtocolViolation(f"a frame of type {kind:#x}")
 
 
@@ -160,5 +185,6 @@ def _read_parameters(fields: Fields) -> Parameters:
         if key in said or key in _FORBIDDEN:
             raise ProtocolViolation(f"transport parameter {key:#x}, twice or where it is forbidden")
         said[key] = fields.text(LARGEST_RECORD)
-    idle = Fields(said.get(_MAX_IDLE_TIMEOUT, b"\0"))
-    return Parameters(idle.integer())
+    if _MAX_RECORD_SIZE in said and Fields(said[_MAX_RECORD_SIZE]).integer() < LARGEST_RECORD:
+        raise ProtocolViolation("records smaller than those that all can read")
+    return Parameters(Fields(said.get(_MAX_IDLE_TIMEOUT, b"\0")).integer())

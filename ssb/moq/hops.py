@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 from base.endpoint import Address, Close, Connect, Send, StreamAction
 from base.timers import Timers
 from ssb.moq.followed import Reader
-from ssb.moq.messages import Location
+from ssb.moq.messages import Code, Location
 from ssb.moq.session import Session
 
 PORT: Final = 4443
@@ -20,6 +20,7 @@ class Bounds(NamedTuple):
         sessions: that others have opened. Another one is closed.
         requests: subscriptions and fetches that the other side of a session may have open (9.5).
         queued: bytes that wait for a session's connection while it takes no more. A session with more ends.
+            It is also the size at which what a session is given at once ends.
     """
 
     sessions: int = 10_000
@@ -54,6 +55,12 @@ class Hops:
         self._addresses: dict[int, Address] = {}
         self._accepted = self._last = 0
         self._touched: dict[int, None] = {}
+        self._more: dict[int, None] = {}
+
+    @property
+    def has_more(self) -> bool:
+        """Whether sessions wait for another turn."""
+        return bool(self._more)
 
     @property
     def streams(self) -> int:
@@ -76,8 +83,8 @@ class Hops:
         return True
 
     def to(self, address: Address, now: int) -> int:
-        """Return the stream of a session with a relay, whoever has opened it; open one if there is none."""
-        for stream, known in self._addresses.items():
+        """Return the stream of the newest session with a relay, whoever has opened it, or of a new one."""
+        for stream, known in reversed(self._addresses.items()):
             if known == address:
                 return stream
         self._last += 1
@@ -92,6 +99,7 @@ class Hops:
         self._accepted -= stream < 0
         self.ends.set(stream, None)
         self.queued.pop(stream, None)
+        self._more.pop(stream, None)
         return self.sessions.pop(stream)
 
     def flush(self, now: int) -> list[int]:
@@ -115,19 +123,61 @@ class Hops:
         """Return the readers behind a session."""
         return [reader for reader in self.sessions[stream].asked.values() if isinstance(reader, Reader)]
 
-    def grant(self, reader: Reader, now: int) -> None:
-        """Grant a subscription, from the next object on."""
+    def grant(self, reader: Reader, now: int) -> bool:
+        """Grant a subscription, from the next object on, or a fetch; return False if there is no object."""
         assert reader.stream is not None
-        largest = reader.track.largest
-        reader.next = largest + 1
-        told = Location(0, largest) if largest >= 0 else None
-        reader.out = self.session(reader.stream).grant(reader.number, told, now)
+        largest, session = reader.track.largest, self.session(reader.stream)
+        if reader.end is None:
+            reader.next = largest + 1
+            told = Location(0, largest) if largest >= 0 else None
+            reader.out = session.grant(reader.number, told, now)
+            return True
+        reader.end = min(reader.end, largest + 1)
+        if reader.next < reader.end:
+            reader.out = session.grant_fetch(reader.number, Location(0, reader.end), now)
+            return True
+        session.refuse(reader.number, Code.INVALID_RANGE, now, is_fetch=True)
+        return False
+
+    def turn_away(self, reader: Reader, now: int) -> None:
+        """End a request that gets no objects, so that its subscriber may look for another relay."""
+        assert reader.stream is not None
+        session = self.session(reader.stream)
+        if reader.out is None:
+            session.refuse(reader.number, Code.TIMEOUT, now, is_fetch=reader.end is not None)
+        elif reader.end is None:
+            session.end(reader.number, reader.out, Code.INTERNAL_ERROR, now)
+        else:
+            session.break_off(reader.number, reader.out, now)
+
+    def stop(self, reader: Reader, now: int) -> None:
+        """End a request that was taken back."""
+        assert reader.stream is not None
+        session = self.session(reader.stream)
+        if reader.out is not None:
+            session.reset(reader.out, now)
+        session.finish(reader.number, now)
 
     def is_open(self, reader: Reader) -> bool:
-        """Whether a reader can be given an object now."""
+        """Whether a reader can be given an object now.
+
+        A connection tells that it is full only after it was given something. So nobody is given much at once,
+        but has another turn after that.
+        """
         if reader.stream is None:
             return True
-        return reader.out is not None and not self.sessions[reader.stream].is_full
+        session = self.sessions[reader.stream]
+        if reader.out is None or session.is_full:
+            return False
+        if len(session.out) < self._bounds.queued:
+            return True
+        self._more[reader.stream] = None
+        return False
+
+    def take_more(self) -> list[int]:
+        """Return the streams of sessions that have another turn now."""
+        more, self._more = self._more, {}
+        return [*more]
 
     def _add(self, stream: int, address: Address, *, is_client: bool) -> None:
         self.sessions[stream] = Session(is_client=is_client, idle=self._idle, most=self._bounds.requests)

@@ -1,11 +1,11 @@
 """One direction of a connection, read: frames, control messages, and objects of data streams."""
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ssb.moq.fields import Fields, Incomplete, ProtocolViolation
 from ssb.moq.frames import Frame, Parameters, Records, Reset, StreamData
-from ssb.moq.messages import CONTROL, Head, Message, Object, read_head, read_message, read_object
+from ssb.moq.messages import CONTROL, Head, Location, Message, Object, read_head, read_message, read_object
 
 
 class End(NamedTuple):
@@ -25,6 +25,10 @@ class Unit(NamedTuple):
     size: int
 
 
+_MOST_HELD: Final = 1 << 20
+"""Bytes of messages and objects that are not complete, of all streams."""
+
+
 class _Stream:
     """A stream: bytes of it so far, and those that wait for more."""
 
@@ -32,7 +36,7 @@ class _Stream:
         self.offset = 0
         self.waiting = bytearray()
         self.head: Head | None = None
-        self.last: int | None = None  # object
+        self.last: Location | None = None
 
 
 class Incoming:
@@ -50,7 +54,7 @@ class Incoming:
         self._next = self._first
         self._most = streams
         self._has_begun = False
-        self._spent = 0
+        self._spent = self._held = 0
 
     def receive(self, data: bytes) -> Iterator[Unit]:
         """Yield the units that bytes complete. Raises ProtocolViolation."""
@@ -75,6 +79,7 @@ class Incoming:
         if frame.offset != stream.offset:
             raise ProtocolViolation("a stream out of order")
         stream.offset += len(frame.data)
+        self._held += len(frame.data)
         stream.waiting += frame.data
         is_control = frame.stream == CONTROL
         while stream.waiting:
@@ -84,9 +89,12 @@ class Incoming:
             except Incomplete:
                 break
             del stream.waiting[: fields.at]
+            self._held -= fields.at
             self._spent += fields.at
             if found is not None:
                 yield self._unit(found)
+        if self._held > _MOST_HELD:
+            raise ProtocolViolation("too much that is not complete")
         if frame.is_last:
             if is_control or stream.waiting or stream.head is None:
                 raise ProtocolViolation("a stream that ends early")
@@ -97,7 +105,10 @@ class Incoming:
         if frame.stream == CONTROL:
             raise ProtocolViolation("the control stream ends")
         stream = self._stream(frame.stream)
+        if frame.size < stream.offset:
+            raise ProtocolViolation("a stream with fewer bytes than came")
         del self._streams[frame.stream]
+        self._held -= len(stream.waiting)
         self._spent += len(stream.waiting)
         if stream.head is not None:
             yield self._unit(End(stream.head, False))
@@ -123,5 +134,5 @@ def _data(stream: _Stream, fields: Fields) -> Object | None:
         stream.head = read_head(fields)
         return None
     found = read_object(fields, stream.head, stream.last)
-    stream.last = found.location.object
+    stream.last = found.location
     return found

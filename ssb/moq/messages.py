@@ -20,8 +20,14 @@ _MAX_REQUEST_ID: Final = 0x02  # a setup parameter (9.3.2.3)
 _PRIORITY: Final = b"\x80"
 _ASCENDING: Final = 1
 _STANDALONE: Final = 1
+_JOINING: Final = (2, 3)
 SUBGROUP: Final = 0x10
 """Type of a stream with a subgroup's objects: subgroup 0, without extensions (10.4.2)."""
+_SUBGROUPS: Final = frozenset((*range(0x10, 0x16), *range(0x18, 0x1E)))
+_EXTENSIONS, _SUBGROUP_ID = 1, 4  # what a subgroup's type says: objects have extensions, the head has an ID
+_EXISTS: Final = 0
+_MISSING: Final = frozenset((1, 3, 4))
+"""Status of an object that does not exist, or of the end of a group or track (10.2.1.1)."""
 FETCHED: Final = 0x05
 """Type of a stream with fetched objects (10.4.4)."""
 
@@ -41,6 +47,14 @@ class Type(IntEnum):
     FETCH_ERROR = 0x19
     CLIENT_SETUP = 0x20
     SERVER_SETUP = 0x21
+
+
+_REFUSALS: Final = {0x02: None, 0x06: 0x08, 0x0D: 0x0F, 0x11: 0x13, 0x1D: 0x1F, Type.FETCH: Type.FETCH_ERROR}
+"""Requests that are not supported, and the errors that answer them: SUBSCRIBE_UPDATE (none),
+PUBLISH_NAMESPACE, TRACK_STATUS, SUBSCRIBE_NAMESPACE, PUBLISH, and a FETCH that joins a subscription."""
+_NOTICES: Final = frozenset((0x09, 0x0C, 0x10, 0x14, 0x1A))
+"""Other messages that are not: PUBLISH_NAMESPACE_DONE and _CANCEL, GOAWAY, UNSUBSCRIBE_NAMESPACE, and
+REQUESTS_BLOCKED."""
 
 
 class Filter(IntEnum):
@@ -167,6 +181,20 @@ class Failed(NamedTuple):
     reason: bytes = b""
 
 
+class Unsupported(NamedTuple):
+    """A message that is not supported; `request`: its Request ID, None if it is no request."""
+
+    kind: int
+    request: int | None
+
+
+class Declined(NamedTuple):
+    """The answer to an unsupported request; `kind`: its type."""
+
+    kind: int
+    request: int
+
+
 Message = (
     Setup
     | MaxRequestId
@@ -178,6 +206,8 @@ Message = (
     | FetchOk
     | FetchCancel
     | Failed
+    | Unsupported
+    | Declined
 )
 
 NO_PARAMETERS: Final = b"\0"
@@ -218,6 +248,16 @@ def encode(message: Message) -> bytes:
         case Failed(request, is_fetch, code, reason):
             said = integer(request) + integer(code) + text(reason)
             return _message(Type.FETCH_ERROR if is_fetch else Type.SUBSCRIBE_ERROR, said)
+        case Declined(kind, request):
+            return _message(kind, integer(request) + integer(Code.NOT_SUPPORTED) + text(b""))
+        case Unsupported():
+            raise AssertionError("it is only read")
+
+
+def refusal(unsupported: Unsupported) -> Declined | None:
+    """Return the answer to an unsupported message, None if there is none (5)."""
+    kind = _REFUSALS.get(unsupported.kind)
+    return None if kind is None or unsupported.request is None else Declined(kind, unsupported.request)
 
 
 def read_message(fields: Fields) -> Message:
@@ -255,8 +295,11 @@ def _decoded(kind: int, fields: Fields) -> Message:
         case Type.FETCH:
             request, _ = fields.integer(), fields.byte()
             _read_order(fields)
-            if fields.integer() != _STANDALONE:
-                raise ProtocolViolation("a joining fetch, which is not supported")
+            if (fetched := fields.integer()) in _JOINING:
+                fields.rest()
+                return Unsupported(kind, request)
+            if fetched != _STANDALONE:
+                raise ProtocolViolation(f"a fetch of type {fetched}")
             fetch = Fetch(request, _read_track(fields), _read_location(fields), _read_location(fields))
             _read_parameters(fields)
             return fetch
@@ -272,7 +315,20 @@ def _decoded(kind: int, fields: Fields) -> Message:
         case Type.SUBSCRIBE_ERROR | Type.FETCH_ERROR:
             request, code = fields.integer(), fields.integer()
             return Failed(request, kind == Type.FETCH_ERROR, code, fields.text(_LONGEST_REASON))
-    raise ProtocolViolation(f"a message of type {kind:#x}")
+    return _read_other(kind, fields)
+
+
+def _read_other(kind: int, fields: Fields) -> Message:
+    if kind in _REFUSALS.values():
+        request = fields.integer()
+        fields.integer()
+        fields.text(_LONGEST_REASON)
+        return Declined(kind, request)
+    if kind not in _REFUSALS and kind not in _NOTICES:
+        raise ProtocolViolation(f"a message of type {kind:#x}")
+    request_or_none = fields.integer() if kind in _REFUSALS else None
+    fields.rest()
+    return Unsupported(kind, request_or_none)
 
 
 def _read_setup(is_client: bool, fields: Fields) -> Setup:
@@ -337,7 +393,7 @@ def _read_parameters(fields: Fields) -> dict[int, int]:
     return found
 
 
-def _message(kind: Type, body: bytes) -> bytes:
+def _message(kind: int, body: bytes) -> bytes:
     return integer(kind) + len(body).to_bytes(2) + body
 
 
@@ -350,10 +406,11 @@ def _location(location: Location) -> bytes:
 
 
 class Subgroup(NamedTuple):
-    """The head of a stream with objects of a subscription."""
+    """The head of a stream with objects of a subscription; `is_extended`: they have extension headers."""
 
     alias: int
     group: int
+    is_extended: bool = False
 
 
 class Fetched(NamedTuple):
@@ -366,11 +423,12 @@ Head = Subgroup | Fetched
 
 
 class Object(NamedTuple):
-    """An object, and the head of its stream."""
+    """An object, and the head of its stream; `exists`: else it is a place where there is none."""
 
     head: Head
     location: Location
     payload: bytes
+    exists: bool = True
 
 
 def encode_head(head: Head) -> bytes:
@@ -394,24 +452,29 @@ def read_head(fields: Fields) -> Head:
     kind = fields.integer()
     if kind == FETCHED:
         return Fetched(fields.integer())
-    if kind != SUBGROUP:
+    if kind not in _SUBGROUPS:
         raise ProtocolViolation(f"a stream of type {kind:#x}")
-    head = Subgroup(fields.integer(), fields.integer())
+    head = Subgroup(fields.integer(), fields.integer(), bool(kind & _EXTENSIONS))
+    if kind & _SUBGROUP_ID:
+        fields.integer()
     fields.byte()
     return head
 
 
-def read_object(fields: Fields, head: Head, last: int | None) -> Object:
-    """Return the next object. Raises Incomplete, and ProtocolViolation for none."""
+def read_object(fields: Fields, head: Head, last: Location | None) -> Object:
+    """Return the next object; `last` is where the one before it was. Raises as read_head()."""
     if isinstance(head, Fetched):
         group, _, number, _ = fields.integer(), fields.integer(), fields.integer(), fields.byte()
-        fields.text(_LONGEST)
     else:
         delta = fields.integer()
-        group, number = head.group, delta if last is None else last + delta + 1
-    if number > MOST:
-        raise ProtocolViolation("an object beyond the last number")
+        group, number = head.group, delta if last is None else last.object + delta + 1
+    location = Location(group, number)
+    if number > MOST or (last is not None and location <= last):
+        raise ProtocolViolation("an object beyond the last number, or out of order")
+    if isinstance(head, Fetched) or head.is_extended:
+        fields.text(_LONGEST)
     payload = fields.text(LARGEST_OBJECT)
-    if not payload and fields.integer() != 0:
-        raise ProtocolViolation("the status of an object that does not exist")
-    return Object(head, Location(group, number), payload)
+    status = _EXISTS if payload else fields.integer()
+    if status != _EXISTS and status not in _MISSING:
+        raise ProtocolViolation(f"an object with a status of {status}")
+    return Object(head, location, payload, status == _EXISTS)

@@ -41,6 +41,7 @@ from ssb.moq.session import Answer, Asked, Given, Granted, Over, Request
 
 _AGAIN: Final = SECOND  # before a subscription is tried again that no relay has granted
 _MOST_FETCHED: Final = 1024  # objects of a fetch upstream
+_MOST_FAULTS: Final = 100  # words for them, some of which have numbers that the other side chose
 
 
 Routes = Callable[[Track], Sequence[Address]]
@@ -117,21 +118,34 @@ class Relay(Hops):
         """Move subscriptions to the best relays now; an old one ends when the new one is granted."""
         for track in [*self._tracks.values()]:
             best = self._routes(track.name)
-            if track.own is None and best and all(each.address != best[0] for each in track.upstreams[-1:]):
+            if track.own is not None or not best:
+                continue
+            addresses = [each.address for each in track.upstreams]
+            if best[0] not in addresses:
                 self._look(track, now)
+                continue
+            for later in track.upstreams[addresses.index(best[0]) + 1 :]:
+                self._withdraw(track, later, now)
         self._settle(now)
 
     # --- Time and streams ---
 
     def next_deadline(self) -> int | None:
         """Return when wake() is due, ns."""
-        return earliest(self.ends.next_deadline(), self._retries.next_deadline())
+        return 0 if self.has_more else earliest(self.ends.next_deadline(), self._retries.next_deadline())
 
     def wake(self, now: int) -> None:
         """Give up silent sessions, tell others that this relay is there, and try subscriptions again."""
+        for stream in self.take_more():
+            self._serve_session(stream, now)
         for stream in self.ends.expire(now):
-            if not self.session(stream).wake(now):
-                self._refuse(stream, "silence", now)
+            session = self.session(stream)
+            if session.wake(now):
+                continue
+            if session.asked or session.open_requests():
+                self.counters["silence"] += 1  # else nobody needs it any more
+            self.actions.append(Close(stream, abort=True))
+            self._drop(stream, now)
         for name in self._retries.expire(now):
             track = self._tracks[name]
             if not track.is_ready and not track.upstreams:
@@ -162,8 +176,7 @@ class Relay(Hops):
             case Writable():
                 self.session(stream).is_full = False
                 self.queued.pop(stream, None)
-                for reader in [*self.readers(stream)]:
-                    self._serve(reader, now)
+                self._serve_session(stream, now)
             case Ended():
                 self.actions.append(Close(stream))
                 self._drop(stream, now)
@@ -181,7 +194,8 @@ class Relay(Hops):
 
     def _refuse(self, stream: int, why: str, now: int) -> None:
         if stream in self.sessions:
-            self.counters[why] += 1
+            is_known = why in self.counters or len(self.counters) < _MOST_FAULTS
+            self.counters[why if is_known else "other"] += 1
             self.actions.append(Close(stream, abort=True))
             self._drop(stream, now)
 
@@ -196,17 +210,14 @@ class Relay(Hops):
     # --- Requests of others ---
 
     def _take(self, stream: int, unit: Asked | Answer, now: int) -> None:
-        if stream not in self.sessions:
-            return  # closed by what came before in the same bytes
         match unit:
-            case Subscribe():
-                self._on_subscribe(stream, unit, now)
-            case Fetch():
-                self._on_fetch(stream, unit, now)
+            case Subscribe() | Fetch():
+                self._on_request(stream, unit, now)
             case Unsubscribe(number) | FetchCancel(number):
                 reader = self.sessions[stream].asked.get(number)
                 if isinstance(reader, Reader):
-                    self._on_cancelled(stream, reader, now)
+                    self.stop(reader, now)
+                    self._remove(reader, now)
             case Granted(request, largest):
                 self._on_granted(request, largest, now)
             case Given(request, location, payload):
@@ -217,49 +228,36 @@ class Relay(Hops):
             case Over(request):
                 self._on_over(request, now)
 
-    def _on_subscribe(self, stream: int, asked: Subscribe, now: int) -> None:
-        session, name = self.session(stream), asked.track
-        if asked.filter != Filter.LARGEST_OBJECT or not asked.is_forwarded:
-            session.refuse(asked.request, Code.NOT_SUPPORTED, now)
+    def _on_request(self, stream: int, asked: Subscribe | Fetch, now: int) -> None:
+        """Answer a request, as soon as the track's largest object is known, or all of a fetch (8.3)."""
+        session, name, refusal = self.session(stream), asked.track, None
+        first, end = 0, None
+        if isinstance(asked, Fetch):
+            first, end = asked.start.object, MOST if asked.end.group else asked.end.object or MOST
+            refusal = Code.INVALID_RANGE if asked.start.group else None
+        elif asked.filter != Filter.LARGEST_OBJECT or not asked.is_forwarded:
+            refusal = Code.NOT_SUPPORTED
+        if refusal is None and name not in self._tracks and not self._routes(name):
+            refusal = Code.TRACK_DOES_NOT_EXIST
+        if refusal is not None:
+            session.refuse(asked.request, refusal, now, is_fetch=isinstance(asked, Fetch))
             return
-        track = self._tracks.get(name)
-        if track is None and not self._routes(name):
-            session.refuse(asked.request, Code.TRACK_DOES_NOT_EXIST, now)
-            return
-        track = track or self._tracks.setdefault(name, Followed(name))
-        if any(reader.stream == stream and reader.end is None for reader in track.readers):
+        track = self._tracks.setdefault(name, Followed(name))
+        if end is None and any(reader.stream == stream and reader.end is None for reader in track.readers):
             raise ProtocolViolation("two subscriptions to a track")
-        reader = Reader(track, stream, asked.request, 0)
+        reader = Reader(track, stream, asked.request, first, end)
         session.asked[asked.request] = reader
         track.readers.append(reader)
-        if track.is_ready:
-            self.grant(reader, now)
+        if track.is_ready or (end is not None and end <= track.largest + 1):
+            self._answer(reader, now)
         elif not track.upstreams:
             self._look(track, now)
 
-    def _on_fetch(self, stream: int, asked: Fetch, now: int) -> None:
-        session, track = self.session(stream), self._tracks.get(asked.track)
-        if track is None:
-            session.refuse(asked.request, Code.TRACK_DOES_NOT_EXIST, now, is_fetch=True)
-            return
-        end = track.largest + 1
-        if asked.end.group == 0 and asked.end.object:
-            end = min(end, asked.end.object)
-        if asked.start.group or asked.start.object >= end:
-            session.refuse(asked.request, Code.INVALID_RANGE, now, is_fetch=True)
-            return
-        reader = Reader(track, stream, asked.request, asked.start.object, end)
-        session.asked[asked.request] = reader
-        track.readers.append(reader)
-        reader.out = session.grant_fetch(asked.request, Location(0, end), now)
-        self._serve(reader, now)
-
-    def _on_cancelled(self, stream: int, reader: Reader, now: int) -> None:
-        session = self.session(stream)
-        if reader.out is not None:
-            session.reset(reader.out, now)
-        session.finish(reader.number, now)
-        self._remove(reader, now)
+    def _answer(self, reader: Reader, now: int) -> None:
+        if self.grant(reader, now):
+            self._serve(reader, now)
+        else:
+            self._remove(reader, now)
 
     def _remove(self, reader: Reader, now: int) -> None:
         reader.track.readers.remove(reader)
@@ -303,6 +301,15 @@ class Relay(Hops):
     def _serve_all(self, track: Followed, now: int) -> None:
         for reader in [*track.readers]:
             self._serve(reader, now)
+
+    def _serve_session(self, stream: int, now: int) -> None:
+        """Serve the readers behind a session; those that had their share are the last next time."""
+        asked = self.sessions[stream].asked
+        for reader in self.readers(stream):
+            if not reader.has_all and self.is_open(reader):
+                self._serve(reader, now)
+                if reader.number in asked:
+                    asked[reader.number] = asked.pop(reader.number)
 
     def _find(self, track: Followed, number: int) -> bytes | None:
         if track.own is not None:
@@ -351,20 +358,12 @@ class Relay(Hops):
             self.session(upstream.stream).ask(upstream.request, now)
             return
         for reader in [*track.readers]:
-            if reader.stream is not None and reader.end is None:
-                self._turn_away(reader, now)
+            can_go_on = reader.out is not None and self._find(track, reader.next) is not None
+            if reader.stream is not None and (reader.end is None or not can_go_on):
+                self.turn_away(reader, now)
+                self._remove(reader, now)
         if track.readers:
             self._retries.set(track.name, now + _AGAIN)
-
-    def _turn_away(self, reader: Reader, now: int) -> None:
-        """End a subscription that gets no objects, so that its subscriber may look for another relay."""
-        assert reader.stream is not None
-        session = self.session(reader.stream)
-        if reader.out is None:
-            session.refuse(reader.number, Code.TIMEOUT, now)
-        else:
-            session.end(reader.number, reader.out, Code.INTERNAL_ERROR, now)
-        self._remove(reader, now)
 
     def _on_granted(self, request: Request, largest: Location | None, now: int) -> None:
         track = self._tracks.get(request.track)
@@ -375,15 +374,19 @@ class Relay(Hops):
         self._retries.set(track.name, None)
         place = next(at for at, each in enumerate(track.upstreams) if each.request is request)
         for before in track.upstreams[:place]:
-            self.session(before.stream).cancel(before.request, now)
-            track.upstreams.remove(before)
-            if track.fetch is not None and track.fetch.stream == before.stream:
-                self.session(before.stream).cancel(track.fetch.request, now)
-                track.fetch = None
-        for reader in track.readers:
+            self._withdraw(track, before, now)
+        for reader in [*track.readers]:
             if reader.stream is not None and reader.out is None:
-                self.grant(reader, now)
+                self._answer(reader, now)
         self._serve_all(track, now)
+
+    def _withdraw(self, track: Followed, upstream: Upstream, now: int) -> None:
+        """Take back a subscription, or forget one that is lost, and what is being fetched with it."""
+        track.upstreams.remove(upstream)
+        for each in (upstream, track.fetch):
+            if each is not None and each.stream == upstream.stream and each.stream in self.sessions:
+                self.session(each.stream).cancel(each.request, now)
+                track.fetch = None if each is track.fetch else track.fetch
 
     def _on_over(self, request: Request, now: int) -> None:
         """Go on after a fetch, or a subscription that is lost."""
@@ -399,7 +402,7 @@ class Relay(Hops):
             self._serve_all(track, now)
         lost = [each for each in track.upstreams if each.request is request]
         if lost:
-            track.upstreams.remove(lost[0])
+            self._withdraw(track, lost[0], now)
             if track.upstreams:
                 return
             if request.alias is not None:

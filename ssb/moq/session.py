@@ -8,14 +8,16 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from base.units import MS
 from ssb.moq import frames
 from ssb.moq.fields import ProtocolViolation
-from ssb.moq.frames import Parameters, Ping, Pong, Reset
+from ssb.moq.frames import Other, Parameters, Ping, Pong, Reset
 from ssb.moq.incoming import End, Incoming
 from ssb.moq.messages import (
     CANCELLED,
     CONTROL,
     VERSION,
+    Declined,
     Failed,
     Fetch,
     FetchCancel,
@@ -33,9 +35,11 @@ from ssb.moq.messages import (
     SubscribeOk,
     Track,
     Unsubscribe,
+    Unsupported,
     encode,
     encode_head,
     encode_object,
+    refusal,
 )
 
 
@@ -95,6 +99,7 @@ class Outgoing:
 Asked = Subscribe | Unsubscribe | Fetch | FetchCancel
 Answer = Granted | Given | Over
 
+_LEAST_IDLE: Final = 10 * MS
 _SILENT_PARTS: Final = 5  # of the idle time; after two of them a side that waits says that it is there
 
 
@@ -103,7 +108,7 @@ class Session:
 
     Args:
         is_client: this side has opened the connection.
-        idle: ns without a frame after which the session is given up.
+        idle: ns without a frame after which the session is given up, unless the other side says fewer.
         most: requests of the other side that may be open at a time.
 
     Attributes:
@@ -140,7 +145,7 @@ class Session:
     def begin(self, now: int) -> None:
         """The connection is open: send the parameters."""
         self._heard_at = now
-        self._put(frames.encode(Parameters(self._idle // 1_000_000)), now)
+        self._put(frames.encode(Parameters(self._idle // MS)), now)
 
     def next_deadline(self) -> int:
         """Return when wake() is due, ns."""
@@ -151,7 +156,7 @@ class Session:
         """Tell the other side that this one is there; return False if the session is to be given up."""
         if now >= self._heard_at + self._idle:
             return False
-        if self._requests and now >= self._ping_at():
+        if now >= self._ping_at():
             self._pings += 1
             self._put(frames.encode(Ping(self._pings)), now)
         return True
@@ -216,16 +221,26 @@ class Session:
         self._say(PublishDone(number, code, int(stream.number is not None)), now)
         self.finish(number, now)
 
+    def break_off(self, number: int, stream: Outgoing, now: int) -> None:
+        """End a fetch of the other side that was granted, and cannot go on."""
+        if stream.number is None:
+            self._write(stream, b"", now)
+        self.reset(stream, now)
+        self.finish(number, now)
+
     def give(self, stream: Outgoing, location: Location, payload: bytes, now: int, *, is_last: bool) -> None:
         """Send an object."""
-        said = b"" if stream.number is not None else encode_head(stream.head)
+        said = encode_object(stream.head, stream.last, location, payload)
+        self._write(stream, said, now, is_last=is_last)
+        stream.last = location.object
+
+    def _write(self, stream: Outgoing, said: bytes, now: int, *, is_last: bool = False) -> None:
         if stream.number is None:
             stream.number, self._stream = self._stream, self._stream + 4
-        said += encode_object(stream.head, stream.last, location, payload)
+            said = encode_head(stream.head) + said
         for record in frames.stream_frames(stream.number, stream.offset, said, is_last=is_last):
             self._put(record, now)
         stream.offset += len(said)
-        stream.last = location.object
 
     def reset(self, stream: Outgoing, now: int) -> None:
         """End a stream early."""
@@ -249,7 +264,9 @@ class Session:
         self._heard_at = now
         for content, _ in self._incoming.receive(data):
             match content:
-                case Parameters():
+                case Parameters(idle_ms):
+                    if idle_ms:
+                        self._idle = max(min(self._idle, idle_ms * MS), _LEAST_IDLE)
                     if self._is_client:
                         self._say(Setup(True, (VERSION,), self._allowed), now)
                 case Ping(number):
@@ -258,6 +275,8 @@ class Session:
                 case Pong(number):
                     if number > self._pings:
                         raise ProtocolViolation("an answer to no ping")
+                case Other():
+                    pass
                 case Setup():
                     self._set_up(content, now)
                 case _ if not self.is_ready:
@@ -271,6 +290,8 @@ class Session:
                     yield self._accept(content)
                 case Unsubscribe() | FetchCancel():
                     yield content
+                case Unsupported():
+                    self._decline(content, now)
                 case _:
                     yield from self._answers(content)
 
@@ -285,20 +306,37 @@ class Session:
         self._send_waiting(now)
 
     def _accept(self, asked: Subscribe | Fetch) -> Subscribe | Fetch:
-        """Check the number of a request (9.1)."""
-        if asked.request != self._asks or asked.request >= self._allowed:
-            raise ProtocolViolation(f"Request ID {asked.request}")
-        self._asks += 2
+        self._count(asked.request)
         self.asked[asked.request] = asked
         return asked
 
+    def _decline(self, asked: Unsupported, now: int) -> None:
+        if asked.request is None:
+            return
+        self._count(asked.request)
+        self.asked[asked.request] = asked
+        answer = refusal(asked)
+        if answer is not None:
+            self._say(answer, now)
+        self.finish(asked.request, now)
+
+    def _count(self, request: int) -> None:
+        """Check the number of a request (9.1)."""
+        if request != self._asks or request >= self._allowed:
+            raise ProtocolViolation(f"Request ID {request}")
+        self._asks += 2
+
     def _answers(self, content: object) -> Iterator[Answer]:
         match content:
+            case Object(exists=False):
+                pass  # feeds have no gaps, and do not end
             case Object(Subgroup(alias), location, payload) if alias in self._aliases:
                 yield Given(self._aliases[alias], location, payload)
             case Object(Fetched(number), location, payload):
                 request = self._request(number, is_fetch=True)
                 if request is not None:
+                    if request.part is None or not request.part[0] <= location < request.part[1]:
+                        raise ProtocolViolation("an object that was not asked for")
                     yield Given(request, location, payload)
             case End(Fetched(number)):
                 request = self._request(number, is_fetch=True)
@@ -315,11 +353,15 @@ class Session:
             case FetchOk(number, end):
                 request = self._request(number, is_fetch=True)
                 if request is not None:
+                    if request.part is not None and end < request.part[0]:
+                        raise ProtocolViolation("the answer to a fetch ends before it begins")
                     yield Granted(request, end)
             case Failed(number, is_fetch):
                 request = self._request(number, is_fetch=is_fetch)
                 if request is not None:
                     yield self._over(request)
+            case Declined():
+                raise ProtocolViolation("an answer to no request")
             case PublishDone(number):
                 request = self._request(number, is_fetch=False)
                 if request is not None:

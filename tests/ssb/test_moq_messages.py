@@ -8,7 +8,17 @@ from hypothesis import strategies as st
 
 from ssb.keys import Identity
 from ssb.moq.fields import MOST, Fields, Incomplete, ProtocolViolation, integer
-from ssb.moq.frames import LARGEST_RECORD, Parameters, Ping, Pong, Records, Reset, StreamData, stream_frames
+from ssb.moq.frames import (
+    LARGEST_RECORD,
+    Other,
+    Parameters,
+    Ping,
+    Pong,
+    Records,
+    Reset,
+    StreamData,
+    stream_frames,
+)
 from ssb.moq.frames import encode as encode_frame
 from ssb.moq.incoming import End, Incoming
 from ssb.moq.messages import (
@@ -32,10 +42,12 @@ from ssb.moq.messages import (
     SubscribeOk,
     Track,
     Unsubscribe,
+    Unsupported,
     encode,
     encode_head,
     encode_object,
     read_message,
+    refusal,
 )
 from ssb.moq.tracks import feed_of, location_of, sequence_of, track_of
 
@@ -122,6 +134,7 @@ def test_parameters_have_the_type_of_the_draft() -> None:
     ("octets", "why"),
     [
         ("01 0000", "a message of type 0x1"),
+        ("40a0 0000", "a message of type 0xa0"),
         ("0a 0002 0202", "bytes after a message of type 0xa"),
         ("0a 0000", "a message of type 0xa that ends early"),
         ("03 000e 02 02 0161 026263 0164 80 03 01 02 00", "a group order of 3"),
@@ -130,7 +143,7 @@ def test_parameters_have_the_type_of_the_draft() -> None:
         ("03 0008 02 00 0164 80 01 01 02", "a namespace of 0 fields"),
         ("03 0008 02 21 0164 80 01 01 02", "a namespace of 33 fields"),
         ("04 0006 02 02 00 00 00 00", "a group order of 0"),
-        ("16 0006 04 80 01 02 02 00", "a joining fetch, which is not supported"),
+        ("16 0006 04 80 01 04 02 00", "a fetch of type 4"),
     ],
 )
 def test_what_is_no_message_is_refused(octets: str, why: str) -> None:
@@ -149,6 +162,115 @@ def test_names_are_bounded() -> None:
             read_message(Fields(encode(Subscribe(0, track))))
 
 
+@pytest.mark.parametrize(
+    ("octets", "message", "answer"),
+    [
+        ("02 000a 04 02 00 05 00 80 01 00 00 00", Unsupported(0x02, 4), None),
+        ("06 0007 04 02 0161 026263", Unsupported(0x06, 4), "08 0003 04 03 00"),
+        ("0d 0001 04", Unsupported(0x0D, 4), "0f 0003 04 03 00"),
+        ("11 0001 04", Unsupported(0x11, 4), "13 0003 04 03 00"),
+        ("1d 0001 04", Unsupported(0x1D, 4), "1f 0003 04 03 00"),
+        ("16 0007 04 80 01 02 02 00 00", Unsupported(0x16, 4), "19 0003 04 03 00"),
+        ("16 0007 04 80 01 03 02 00 00", Unsupported(0x16, 4), "19 0003 04 03 00"),
+        ("10 0001 00", Unsupported(0x10, None), None),
+        ("1a 0001 04", Unsupported(0x1A, None), None),
+        ("09 0001 00", Unsupported(0x09, None), None),
+        ("0c 0001 00", Unsupported(0x0C, None), None),
+        ("14 0001 00", Unsupported(0x14, None), None),
+    ],
+)
+def test_messages_without_support_are_read_and_refused(
+    octets: str, message: Unsupported, answer: str | None
+) -> None:
+    assert read_message(Fields(bytes.fromhex(octets))) == message
+    refused = refusal(message)
+    assert (refused is None) == (answer is None)
+    if refused is not None and answer is not None:
+        assert encode(refused) == bytes.fromhex(answer)
+        if message.kind != 0x16:
+            assert read_message(Fields(encode(refused))) == refused
+
+
+SUBSCRIBED, FETCH = Subgroup(5, 0), Fetched(4)
+
+
+@pytest.mark.parametrize(
+    ("head", "octets", "objects"),
+    [
+        (SUBSCRIBED, "10 05 00 80 | 03 02 6162 | 00 00 00", [Location(0, 3), Location(0, 4)]),
+        (FETCH, "05 04 | 00 00 03 80 00 02 6162 | 00 00 04 80 00 00 00", [Location(0, 3), Location(0, 4)]),
+    ],
+)
+def test_a_data_stream_has_the_octets_of_the_draft(head: Head, octets: str, objects: list[Location]) -> None:
+    """10.4.2 and 10.4.4; an independent implementation (aiomoqt 0.5.3) writes the same."""
+    expected = [bytes.fromhex(part) for part in octets.split("|")]
+    assert encode_head(head) == expected[0]
+    assert encode_object(head, None, objects[0], b"ab") == expected[1]
+    assert encode_object(head, objects[0].object, objects[1], b"") == expected[2]
+
+
+@pytest.mark.parametrize("kind", [*range(0x10, 0x16), *range(0x18, 0x1E)])
+def test_subgroups_of_every_type_are_read(kind: int) -> None:
+    """10.4.2: bit 0 for extension headers, bit 2 for a Subgroup ID; status 0 is normal, others mean none."""
+    extension, subgroup = b"\x02\x3c\x00" * (kind & 1), b"\x07" * (kind >> 2 & 1)
+    said = bytes((kind, 5, 0)) + subgroup + b"\x80"
+    said += b"".join(b"\x00" + extension + rest for rest in (b"\x01x", b"\x00\x00", b"\x00\x01"))
+    said += b"\x00" + extension + b"\x00\x03"
+    records = [encode_frame(Parameters(1)), *stream_frames(2, 0, said, is_last=True)]
+    units = [*Incoming(from_client=True, streams=2).receive(b"".join(records))]
+    head = Subgroup(5, 0, bool(kind & 1))
+    assert [unit.content for unit in units[1:]] == [
+        Object(head, Location(0, 0), b"x"),
+        Object(head, Location(0, 1), b""),
+        Object(head, Location(0, 2), b"", False),
+        Object(head, Location(0, 3), b"", False),
+        End(head, True),
+    ]
+
+
+@pytest.mark.parametrize(
+    "octets",
+    [
+        *("00", "000000", "050204", "1001", "110201", "1201", "1301", "1401", "150201", "1601", "1701"),
+        *("1c0308 026162", "1d0300"),
+    ],
+)
+def test_frames_without_effect_are_read_and_counted(octets: str) -> None:
+    """RFC 9000, 19.1 to 19.19: those that QMux allows."""
+    hello, frame = encode_frame(Parameters(1)), bytes.fromhex(octets)
+    record = bytes((len(frame) + len(encode_frame(Ping(1))) - 1,)) + frame + encode_frame(Ping(1))[1:]
+    units = [*Incoming(from_client=True, streams=2).receive(hello + bytes((len(frame),)) + frame + record)]
+    assert [unit.content for unit in units] == [Parameters(1), Other(frame[0]), Other(frame[0]), Ping(1)]
+    assert sum(unit.size for unit in units) == len(hello) + 1 + len(frame) + len(record)
+
+
+def test_records_may_not_become_smaller() -> None:
+    """QMux, 5.2."""
+    for size, is_allowed in ((16_381, False), (16_382, True)):
+        said = integer(0x0571C59429CD0845) + b"\x04" + (size | 2 << 30).to_bytes(4)
+        body = integer(0x3F5153300D0A0D0A) + bytes((len(said),)) + said
+        records = Records().receive(bytes((len(body),)) + body)
+        if is_allowed:
+            assert len([*records]) == 1
+        else:
+            with pytest.raises(ProtocolViolation, match="records smaller"):
+                list(records)
+
+
+def test_what_is_not_complete_is_bounded() -> None:
+    """Each of many streams begins an object, and none ends it; those that are reset make room."""
+    piece = encode_head(Fetched(0)) + bytes.fromhex("00 00 00 80 00 80008000") + bytes(16_000)
+    incoming = Incoming(from_client=True, streams=10_000)
+    list(incoming.receive(encode_frame(Parameters(1))))
+    for at in range(200):
+        list(incoming.receive(encode_frame(StreamData(2 + 4 * at, 0, piece))))
+        list(incoming.receive(encode_frame(Reset(2 + 4 * at, 1, len(piece)))))
+    for at in range(200, 265):
+        list(incoming.receive(encode_frame(StreamData(2 + 4 * at, 0, piece))))
+    with pytest.raises(ProtocolViolation, match="too much that is not complete"):
+        list(incoming.receive(encode_frame(StreamData(2 + 4 * 265, 0, piece))))
+
+
 numbers = st.one_of(st.integers(0, 100), st.integers(0, MOST))
 locations = st.builds(Location, numbers, numbers)
 tracks = st.builds(
@@ -164,7 +286,7 @@ messages = st.one_of(
     st.builds(Setup, st.just(True), st.lists(numbers, max_size=5).map(tuple), numbers),
 )
 streams = st.tuples(
-    st.one_of(st.builds(Subgroup, numbers, st.just(0)), st.builds(Fetched, numbers)),
+    st.one_of(st.builds(Subgroup, numbers, st.just(0), st.just(False)), st.builds(Fetched, numbers)),
     st.lists(st.tuples(st.integers(0, 5), st.sampled_from([0, 1, 900, 20_000, LARGEST_OBJECT])), max_size=4),
     st.booleans(),
 )
@@ -222,16 +344,38 @@ def test_what_is_said_is_read_in_any_pieces_and_every_byte_is_counted(
         ),
         ([Parameters(1), StreamData(2, 0, b"\x05", True)], "a stream that ends early"),
         ([Parameters(1), StreamData(0, 0, b"", True)], "a stream that ends early"),
+        ([Parameters(1), StreamData(2, 0, b"", True)], "a stream that ends early"),
+        ([Parameters(1), StreamData(2, 0, b"\x05\x00\x00", True)], "a stream that ends early"),
         ([Parameters(1), Reset(0, 1, 0)], "the control stream ends"),
         ([Parameters(1), StreamData(2, 0, b"\x06")], "a stream of type 0x6"),
         ([Parameters(1), *(StreamData(2 + 4 * at, 0, b"\x05") for at in range(3))], "too many streams"),
         ([Parameters(1), StreamData(2, 0, b"\x05\x00\0\0\0\x80\0\x80\x01\0\x01")], "a field of 65537 bytes"),
-        ([Parameters(1), StreamData(2, 0, b"\x05\x00\0\0\0\x80\0\0\x03")], "an object that does not exist"),
+        ([Parameters(1), StreamData(2, 0, b"\x05\x00\0\0\0\x80\0\0\x02")], "an object with a status of 2"),
+        (
+            [Parameters(1), StreamData(2, 0, b"\x05\x00" + b"\x00\x00\x01\x80\x00\x01x" * 2)],
+            "an object beyond the last number, or out of order",
+        ),
+        ([Parameters(1), StreamData(2, 0, b"\x05\x00"), Reset(2, 1, 1)], "fewer bytes than came"),
     ],
 )
 def test_what_breaks_the_rules_of_streams_is_refused(records: list[Any], why: str) -> None:
     with pytest.raises(ProtocolViolation, match=why):
         list(Incoming(from_client=True, streams=2).receive(b"".join(map(encode_frame, records))))
+
+
+def test_bytes_of_an_object_that_is_broken_off_are_counted() -> None:
+    records = [Parameters(1), StreamData(2, 0, b"\x05\x00\x00\x00"), Reset(2, 1, 4)]
+    said = b"".join(map(encode_frame, records))
+    units = [*Incoming(from_client=True, streams=2).receive(said)]
+    assert [unit.content for unit in units] == [Parameters(1), End(Fetched(0), False)]
+    assert sum(unit.size for unit in units) == len(said)
+
+
+def test_as_many_streams_may_be_open_as_is_said() -> None:
+    records = [Parameters(1), StreamData(2, 0, b"\x05"), StreamData(6, 0, b"\x05"), Reset(2, 1, 1)]
+    records += [StreamData(10, 0, b"\x05\x00")]
+    units = Incoming(from_client=True, streams=2).receive(b"".join(map(encode_frame, records)))
+    assert [unit.content for unit in units] == [Parameters(1)]
 
 
 @pytest.mark.parametrize("octets", ["7fff", "00", "0107", "020800", "0108"])

@@ -101,3 +101,18 @@ def test_an_item_that_is_none_is_dropped() -> None:
         node._take_in(0)
     assert node.counters()["rejected"] == 3
     assert node._store.tips()[feed] == before
+
+
+def test_a_reader_of_a_forged_item_accepts_no_later_one() -> None:
+    node = run(topology=LINE, subscribers=("s1",)).nodes["s1"]
+    assert isinstance(node, RelayNode)
+    author = Identity.from_seed(bytes(32))
+    first = Message.create(author, None, {"type": "post", "text": "x"}, 1.0)
+    second = Message.create(author, first, {"type": "post", "text": "y"}, 2.0)
+    node._role.follows = {author.ref: None}  # type: ignore[dict-item]
+    forged = first.encoded.replace(b"post", b"past")
+    for number, text in ((0, forged), (1, second.encoded)):
+        node._relay.received.append((track_of(author.ref), number, text))
+    node._take_in(0)
+    assert node.counters()["rejected"] == 2
+    assert node.take_actions() == []  # it fetches no item twice

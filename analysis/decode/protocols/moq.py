@@ -8,10 +8,11 @@ from analysis.packet_schema import Column
 from base.key_log import Secrets
 from forwarder.wire.name import to_uri
 from ssb.moq.fields import MOST
-from ssb.moq.frames import Parameters, Ping, Pong
+from ssb.moq.frames import Other, Parameters, Ping, Pong
 from ssb.moq.hops import PORT
 from ssb.moq.incoming import End, Incoming, Unit
 from ssb.moq.messages import (
+    Declined,
     Failed,
     Fetch,
     FetchCancel,
@@ -26,6 +27,7 @@ from ssb.moq.messages import (
     SubscribeOk,
     Track,
     Unsubscribe,
+    Unsupported,
 )
 from ssb.moq.tracks import feed_of, sequence_of
 from ssb_over_ndn.naming import log_name
@@ -45,6 +47,7 @@ _KINDS: Final[dict[type, str]] = {
     FetchOk: "fetch-ok",
     FetchCancel: "fetch-cancel",
     End: "end",
+    **dict.fromkeys((Other, Unsupported, Declined), "other"),
 }
 
 
@@ -102,11 +105,11 @@ class _Framer:
         return self._asked.get((not from_opener, head.request))
 
     def _object(self, from_opener: bool, content: Object, size: int) -> Message:
-        head, location, payload = content
+        head, location, payload, exists = content
         feed, sequence = _feed(self._track(from_opener, head)), sequence_of(location)
         parts = ((_HEAD, size - len(payload)), (PAYLOAD, len(payload)))
         fields = {"request": None if isinstance(head, Subgroup) else head.request}
-        if feed is None or sequence is None:
+        if feed is None or sequence is None or not exists:
             return Message("object", ((_HEAD, size),), None, None, fields)
         return Message(ITEM, parts, feed, sequence, fields)
 
@@ -136,11 +139,13 @@ DECLARATION: Final = Declaration(
         "end": "end of a stream",
         "ping": "sign of life",
         "pong": "its answer",
+        "other": "message or frame that relays here do not send",
     },
     control=frozenset(
         (
             *("subscribe", "subscribe-ok", "subscribe-error", "unsubscribe", "publish-done"),
             *("fetch", "fetch-ok", "fetch-error", "fetch-cancel", "end", "ping", "pong", "max-request-id"),
+            "other",
         )
     ),
     layers=(Layer(_HEAD, "heads and messages of MOQT, and frames of QMux"),),

@@ -220,7 +220,7 @@ BUGS = {
         "moq", "ssb.moq.relay", "Relay._on_object", "if not has_room:", "if False:"
     ),
     "a Request ID beyond the limit": Bug(
-        "moq", "ssb.moq.session", "Session._accept", " or asked.request >= self._allowed", ""
+        "moq", "ssb.moq.session", "Session._count", " or request >= self._allowed", ""
     ),
     "an object with the last number": Bug(
         "moq", "ssb.moq.relay", "Relay._take", " and location.object < MOST", ""

@@ -56,6 +56,11 @@ _IDLE = 10 * SECOND
 _OURS, _WANTED = Track((b"ours",), b""), Track((b"wanted",), b"")
 _HOSTS = ("192.0.2.1", "192.0.2.2", "192.0.2.3")
 _HOSTILE, _HONEST = ("192.0.2.8", PORT), ("192.0.2.9", PORT)
+_OTHERS = (
+    *("02 0003 000000", "06 0001 02", "0d 0001 04", "11 0001 06", "10 0001 00", "1a 0001 08"),
+    "16 0007 08 80 01 02 00 00 00",
+)
+"""Messages that are not supported."""
 _SESSIONS = 3
 """The first is with the relay that is asked, which is hostile; the others have connected to the relay."""
 
@@ -244,6 +249,12 @@ def inputs() -> dict[str, bytes]:
         ),
         "twice": said(subscribe, subscribe._replace(request=2)),
         "numbers": said(Subscribe(4, _OURS), MaxRequestId(1)),
+        "others": [
+            *(Event(CONTROLLED, 1, bytes.fromhex(other)) for other in _OTHERS),
+            *said(Subscribe(8, _OURS)),
+        ],
+        "shares": [*publish * 6, *said(*fetches, which=2), *[Event(PAUSE, 0)] * 3],
+        "frames": [Event(RAW, 1, bytes.fromhex("05 00 050204 1c0308026162 1001")), *said(subscribe)],
         "many": said(*(Subscribe(2 * at, Track((b"wanted",), b"%d" % at)) for at in range(8))),
         "full": [Event(FILL, 4), *said(subscribe), *publish * 5, Event(FILL, 1), Event(PAUSE, 3)],
         "flood": [Event(FILL, 4), *[Event(CONTROLLED, 4, encode(Failed(9, False, 1)) * 90)] * 8],
