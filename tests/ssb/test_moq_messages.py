@@ -202,7 +202,7 @@ SUBSCRIBED, FETCH = Subgroup(5, 0), Fetched(4)
     ],
 )
 def test_a_data_stream_has_the_octets_of_the_draft(head: Head, octets: str, objects: list[Location]) -> None:
-    """10.4.2 and 10.4.4; an independent implementation (aiomoqt 0.5.3) writes the same."""
+    """10.4.2 and 10.4.4."""
     expected = [bytes.fromhex(part) for part in octets.split("|")]
     assert encode_head(head) == expected[0]
     assert encode_object(head, None, objects[0], b"ab") == expected[1]
