@@ -34,8 +34,6 @@ _SECOND_RESTART: Final = SECOND
 _RETRY: Final = SECOND
 """A join is repeated after so much if nothing has come, ns, and after twice the time from then on."""
 MOST_TREES: Final = 1 << 16
-MOST_TRIES: Final = 6
-"""Requests for a segment before a router leaves it to those who ask."""
 
 
 class Numbers(NamedTuple):
@@ -144,6 +142,9 @@ class Router:
                 continue
             before, tree.upstream = tree.upstream, upstream
             tree.has_moved = True
+            tree.tries = 0
+            if tree.gaps is not None:
+                tree.gaps.forget_trips()
             self._send(before, Prune((channel,)))
             if upstream is not None:
                 self._remove(upstream, channel)
@@ -265,6 +266,7 @@ class Router:
         found = [each for each, tree in self._trees.items() if tree.upstream == port]
         for channel in found:
             self._trees[channel].has_moved = True
+            self._trees[channel].tries = 0
         self._join_all(found, now)
 
     def _join_all(self, channels: Iterable[Channel], now: int) -> None:
@@ -295,7 +297,9 @@ class Router:
             return None
         if not tree.is_answered:
             tree.is_answered = True
-            tree.trip = now - tree.joined_at if tree.tries == 1 else None
+            # Right after a restart the neighbour sends already: that is no answer.
+            is_answer = tree.tries == 1 and self._restart_at is None
+            tree.trip = now - tree.joined_at if is_answer else None
             tree.tries = 0
             if port != LOCAL:
                 self._joins.set(channel, now + REFRESH + self._rng.randrange(-_JITTER, _JITTER))
@@ -383,13 +387,6 @@ class Router:
         gaps = tree.gaps
         if gaps is None:
             return
-        numbers = gaps.ask(now)
-        if tree.upstream != LOCAL:
-            tired = [each for each in numbers if gaps.tries(each) > MOST_TRIES]
-            gaps.skip(tired)
-            for number in tired:
-                tree.wanted.pop(number, None)
-            numbers = [each for each in numbers if each not in set(tired)]
-        for request in requests(channel, numbers):
+        for request in requests(channel, gaps.ask(now)):
             self._send(tree.upstream, request)
         self._due.set(channel, gaps.next_deadline())

@@ -128,7 +128,12 @@ class World:
         self._settle()
 
     def set_link(
-        self, edge: tuple[int, int], up: bool, *, is_told: bool = True, converge: Mapping[int, int] | None = None
+        self,
+        edge: tuple[int, int],
+        up: bool,
+        *,
+        is_told: bool = True,
+        converge: Mapping[int, int] | None = None,
     ) -> None:
         """Set a link up or down; if they are told, nodes have new routes at once, or each after its time."""
         (self._down.discard if up else self._down.add)(tuple(sorted(edge)))

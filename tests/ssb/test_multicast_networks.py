@@ -75,7 +75,7 @@ def play(seed: int) -> None:
         world.run(rng.choice([0, 10, 50, 300, 3_000, 70_000] if rng.random() < 0.9 else [200_000]) * MS)
         if rng.random() < 0.3:
             disturb()
-    for edge in down:
+    for edge in edges:
         world.set_link(edge, up=True)
     for node, source in reading:
         if (node, source) not in world.received:
