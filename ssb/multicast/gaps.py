@@ -26,8 +26,10 @@ MOST_AHEAD: Final = 1 << 14
 """Segments that may be here beyond one that lacks."""
 MOST_ASKED: Final = 1 << 12
 """Segments that are asked for, those that others lack included."""
-_FIRST, _LONGEST = SECOND // 4, 4 * SECOND
-"""Time until a segment is asked for again: before a round trip is known, and at most, ns."""
+UNMEASURED: Final = SECOND // 4
+"""Time-out of a request or a join before a round trip is known, ns."""
+_LONGEST: Final = 4 * SECOND
+"""Longest time-out of a request, ns."""
 _SAME: Final = 3
 """Requests for a segment after the same time-out; each further one waits twice as long."""
 _MOST_DOUBLINGS: Final = 6
@@ -166,8 +168,8 @@ class Gaps:
 
     def forget_trips(self) -> None:
         """Forget the round trips: another neighbour is asked from now on."""
-        self._near_trip = RoundTrip(_FIRST, 2 * self._patience.reorder, _LONGEST, margin=10 * MS)
-        self._far_trip = RoundTrip(_FIRST, _FIRST, _LONGEST)
+        self._near_trip = RoundTrip(UNMEASURED, 2 * self._patience.reorder, _LONGEST, margin=10 * MS)
+        self._far_trip = RoundTrip(UNMEASURED, UNMEASURED, _LONGEST)
         self._doubtful.clear()
 
     def next_deadline(self) -> int | None:

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from base.timers import Timers, earliest
 from base.units import SECOND
 from ssb.multicast.ends import asked
-from ssb.multicast.gaps import MOST_AHEAD, MOST_ASKED, Gaps, Patience
+from ssb.multicast.gaps import MOST_AHEAD, MOST_ASKED, UNMEASURED, Gaps, Patience
 from ssb.multicast.packets import (
     MOST_CHANNELS,
     Channel,
@@ -31,8 +31,8 @@ HOLD: Final = 7 * REFRESH // 2
 """A join holds for so long, ns (J/P_HoldTime of PIM)."""
 _JITTER: Final = REFRESH // 10
 _SECOND_RESTART: Final = SECOND
-_RETRY: Final = SECOND
-"""A join is repeated after so much if nothing has come, ns, and after twice the time from then on."""
+_MOST_DOUBLINGS: Final = 8
+"""A join without an answer is repeated after UNMEASURED, then after twice the time each, up to REFRESH."""
 MOST_TREES: Final = 1 << 16
 
 
@@ -281,8 +281,8 @@ class Router:
             tree.is_answered = False
             tree.joined_at = now
             if tree.upstream != LOCAL:
-                self._joins.set(channel, now + min(_RETRY << tree.tries, REFRESH))
-                tree.tries = min(tree.tries + 1, 6)
+                self._joins.set(channel, now + min(UNMEASURED << tree.tries, REFRESH))
+                tree.tries = min(tree.tries + 1, _MOST_DOUBLINGS)
         for port, wanted in towards.items():
             for at in range(0, len(wanted), MOST_CHANNELS):
                 self._send(port, Join(tuple(wanted[at : at + MOST_CHANNELS])))

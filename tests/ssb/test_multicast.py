@@ -510,7 +510,20 @@ def test_a_link_that_becomes_slow_is_measured_again() -> None:
     assert len(asked) <= 2 * len(lost)
 
 
-def test_a_join_after_a_move_is_repeated_after_a_second() -> None:
+def test_a_lost_first_join_is_repeated_as_soon_as_a_request() -> None:
+    world = World(TREE)
+    lost: list[Packet] = []
+    world.is_lost = lambda here, there, packet: (
+        (here, there) == (1, 0) and isinstance(packet, Join) and not lost and not lost.append(packet)
+    )
+    world.join(4)
+    world.publish(b"1")
+    world.run(350 * MS)  # 250 ms, and a round trip over three links and one
+    assert lost
+    assert world.got[4] == [b"1"]
+
+
+def test_a_join_after_a_move_is_soon_repeated() -> None:
     world = World(RING)
     world.set_link((0, 4), up=False, is_told=False)
     world.join(5)
