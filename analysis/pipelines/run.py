@@ -25,8 +25,8 @@ from pyspark.sql.types import StructType
 
 from analysis.columns.values import ALL, HELD
 from analysis.decode.messages import STREAM_LAYERS
-from analysis.decode.protocols.protocol import NDN
 from analysis.decode.protocols.multicast import DECLARATION as MULTICAST
+from analysis.decode.protocols.protocol import NDN
 from analysis.decode.protocols.tiny import DECLARATION as TINY
 from analysis.decode.reader import Reading, strictly
 from analysis.decode.streams import STREAM_LAYERS_TABLE, side_tables

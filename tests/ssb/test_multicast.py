@@ -523,6 +523,25 @@ def test_a_lost_first_join_is_repeated_as_soon_as_a_request() -> None:
     assert world.got[4] == [b"1"]
 
 
+def test_a_repair_that_the_next_link_loses_is_asked_for_at_once() -> None:
+    """Nodes 1 and 2 have asked; then packets say that node 1 has the segment, so the repair is lost."""
+    world = World(TREE, links={(0, 1): Link(delay=100 * MS)}, kept=64)
+    world.join(4)
+    world.run(SECOND)
+    firsts = {(0, 1), (1, 2)}
+
+    def is_lost(here: int, there: int, packet: Packet) -> bool:
+        found = (here, there) in firsts and isinstance(packet, Item) and packet.number == 2
+        firsts.discard((here, there) if found else (0, 0))
+        return found
+
+    world.is_lost = is_lost
+    play(world, [b"%d" % number for number in range(20)], 20 * MS)  # the request after 250 ms is at 475 ms
+    world.run(20 * MS)
+    assert not firsts
+    assert b"1" in world.got[4]
+
+
 def test_a_join_after_a_move_is_soon_repeated() -> None:
     world = World(RING)
     world.set_link((0, 4), up=False, is_told=False)
