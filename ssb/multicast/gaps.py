@@ -3,12 +3,11 @@
 Theory of operation. A lost request or repair shows by silence alone, so a node asks again after a time-out,
 until the segment comes or is gone. The time-out follows measured round trips (RFC 6298, section 2). A
 neighbour that has a segment answers sooner than one that has to ask for it in turn, so these are two round
-trips; the second is as different as the places where segments are kept, and the neighbour repeats its own
-requests, so there is no hurry. If a segment was asked for several times, nobody knows which request was
-answered, so this measures nothing (Karn's algorithm, section 3). But if the segment then comes once more,
-two requests were answered: the time-out was too short, and the first answer counts from the first request
-(as D-SACK tells TCP of needless repetitions, RFC 2883). Losses of a link are no congestion here, so the
-first requests for a segment do not back off; further ones do, as the way may be cut.
+trips. If a segment was asked for several times, nobody knows which request was answered, so this measures
+nothing (Karn's algorithm, section 3). But if the segment then comes once more, two requests were answered:
+the time-out was too short, and the first answer counts from the first request (as D-SACK tells TCP of
+needless repetitions, RFC 2883). Losses of a link are no congestion here, so the first requests for a segment
+do not back off; further ones do, as the way may be cut.
 """
 
 from collections.abc import Iterator
@@ -168,8 +167,9 @@ class Gaps:
 
     def forget_trips(self) -> None:
         """Forget the round trips: another neighbour is asked from now on."""
-        self._near_trip = RoundTrip(UNMEASURED, 2 * self._patience.reorder, _LONGEST, margin=10 * MS)
-        self._far_trip = RoundTrip(UNMEASURED, UNMEASURED, _LONGEST)
+        self._near_trip, self._far_trip = (
+            RoundTrip(UNMEASURED, 2 * self._patience.reorder, _LONGEST, margin=10 * MS) for _ in range(2)
+        )
         self._doubtful.clear()
 
     def next_deadline(self) -> int | None:
