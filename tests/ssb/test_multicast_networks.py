@@ -109,4 +109,4 @@ if __name__ == "__main__":
         try:
             play(seed)
         except Exception as error:
-            print(seed, type(error).__name__, str(error)[:150])
+            print(seed, type(error).__name__, str(error)[:150], flush=True)
