@@ -87,7 +87,11 @@ COLUMNS = (
         " number, perhaps a signature",
         "binary",
     ),
-    Column("feed", "name of the feed, if the name is a feed item's, or a FeedState says it"),
+    Column(
+        "feed",
+        "name of the feed, if the name is a feed item's, or a FeedState says it; of multicast if the segment"
+        " begins an item",
+    ),
     Column("seq", "number of that item, from 1", "int64"),
     Column("content_bytes", "length of Content's TLV-VALUE", "int64", "bytes"),
     Column(

@@ -145,7 +145,14 @@ def decode_frame(
         if found.whole is not None or found.there < found.length:
             return (*headers, *Link(), *_OTHER._replace(problem=CUT))
         said = read(frame[found.at : found.at + found.there])
-        network = Network(said.kind, said.name, payload_bytes=said.payload or None, problem=said.problem)
+        network = Network(
+            said.kind,
+            said.name,
+            feed=said.feed,
+            seq=said.seq,
+            payload_bytes=said.payload or None,
+            problem=said.problem,
+        )
         return (*headers, *Link(), *network)
     if not is_ndn:
         return (*headers, *Link(), *_OTHER)

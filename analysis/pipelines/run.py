@@ -25,6 +25,7 @@ from pyspark.sql.types import StructType
 
 from analysis.columns.values import ALL, HELD
 from analysis.decode.messages import STREAM_LAYERS
+from analysis.decode.protocols.multicast import DECLARATION as MULTICAST
 from analysis.decode.protocols.protocol import NDN
 from analysis.decode.protocols.tiny import DECLARATION as TINY
 from analysis.decode.reader import Reading, strictly
@@ -49,7 +50,14 @@ from analysis.metrics.run import (
 from analysis.metrics.run.delivery import copies
 from analysis.metrics.run.feed_hops import feed_hops
 from analysis.metrics.run.in_flight import in_flight
-from analysis.metrics.run.lower_bounds import feeds_at, item_sizes, least_sizes, wire_bound, with_bound
+from analysis.metrics.run.lower_bounds import (
+    feeds_at,
+    item_sizes,
+    least_sizes,
+    segmented_sizes,
+    wire_bound,
+    with_bound,
+)
 from analysis.metrics.run.saturation import keeping_up, processors
 from analysis.packet_schema import MESSAGES, schema_of
 from analysis.pit.entry import COUNTED
@@ -268,7 +276,7 @@ def _prepare_inputs(
     progress("following every PIT")
 
     def latencies() -> tuple[DataFrame, DataFrame]:
-        sizes = settle(_item_sizes(messages, seen, cases), tables / "items.parquet")
+        sizes = settle(_item_sizes(packets, messages, seen, cases), tables / "items.parquet")
         bounded = with_bound(latency(application_events, feeds, nodes), sizes, hops)
         return sizes, settle(bounded, tables / "latency.parquet")
 
@@ -305,9 +313,11 @@ def _joined(packets: DataFrame, breaks: DataFrame, path: Path) -> DataFrame:
     return settle(reassemble(packets, breaks), path)
 
 
-def _item_sizes(messages: DataFrame, seen: DataFrame, cases: Cases) -> DataFrame:
+def _item_sizes(packets: DataFrame, messages: DataFrame, seen: DataFrame, cases: Cases) -> DataFrame:
     over_streams = protocol_messages.item_sizes(protocol_messages.items(seen))
     found = item_sizes(messages).unionByName(over_streams)
+    if any(case.protocol == MULTICAST.name for case in cases.values()):  # else a job for nothing
+        found = found.unionByName(segmented_sizes(packets))
     is_mixed = any(case.run.manifest.nodes("gateway") for case in cases.values())
     return least_sizes(found) if is_mixed else found
 

@@ -286,7 +286,7 @@ def _items(crossed: DataFrame) -> DataFrame:
 
 def journeys(crossed: DataFrame, most: int) -> DataFrame:
     """Return the transits for drawing journeys: at most about `most`, of the lowest-numbered items."""
-    about = crossed.where(F.col("feed").isNotNull())
+    about = crossed.where(F.col("feed").isNotNull() & ~F.col("kind").isin("pushed", "resent"))
     total = about.count()
     if total <= most:
         return about

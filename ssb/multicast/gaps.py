@@ -1,6 +1,16 @@
-"""The numbers that have come of a channel, those that lack, and when to ask for them."""
+"""The numbers that have come of a channel, those that lack, and when to ask for them.
 
-from collections.abc import Iterable, Iterator
+Theory of operation. A lost request or repair shows by silence alone, so a node asks again after a time-out,
+until the segment comes or is gone. The time-out follows measured round trips (RFC 6298, section 2). A
+neighbour that has a segment answers sooner than one that has to ask for it in turn, so these are two round
+trips. If a segment was asked for several times, nobody knows which request was answered, so this measures
+nothing (Karn's algorithm, section 3). But if the segment then comes once more, two requests were answered:
+the time-out was too short, and the first answer counts from the first request (as D-SACK tells TCP of
+needless repetitions, RFC 2883). Losses of a link are no congestion here, so the first requests for a segment
+do not back off; further ones do, as the way may be cut.
+"""
+
+from collections.abc import Iterator
 from itertools import islice
 from typing import Final, NamedTuple
 
@@ -15,11 +25,17 @@ MOST_AHEAD: Final = 1 << 14
 """Segments that may be here beyond one that lacks."""
 MOST_ASKED: Final = 1 << 12
 """Segments that are asked for, those that others lack included."""
-_FIRST, _LONGEST = SECOND // 4, 4 * SECOND
-"""Time until a segment is asked for again: before a round trip is known, and at most, ns."""
+UNMEASURED: Final = SECOND // 4
+"""Time-out of a request or a join before a round trip is known, ns."""
+_LONGEST: Final = 4 * SECOND
+"""Longest time-out of a request, ns."""
 _SAME: Final = 3
 """Requests for a segment after the same time-out; each further one waits twice as long."""
 _MOST_DOUBLINGS: Final = 6
+_MOST_RISE: Final = 8
+"""Time-outs that an answer to repeated requests counts for, at most: it may have come after an outage, and
+the link have repeated it.
+"""
 
 
 class Patience(NamedTuple):
@@ -51,12 +67,13 @@ class Gaps:
         self.floor = self.newest = floor
         self._patience = patience
         self._above: set[int] = set()
-        self._asked: dict[int, tuple[int, int]] = {}  # how often, and when last, ns
-        self._near: set[int] = set()  # those that the neighbour has, whose answers measure the way to it
+        self._asked: dict[int, tuple[int, int]] = {}  # how often, and when first, ns
+        self._near: set[int] = set()  # those that the neighbour has
         self._due: Timers[int] = Timers()
-        self._trip = RoundTrip(_FIRST, 2 * patience.reorder, _LONGEST, margin=10 * MS)
+        self._doubtful: dict[int, tuple[RoundTrip, int]] = {}  # answers to repeated requests, ns
+        self.forget_trips()
         if trip is not None:
-            self._trip.sample(trip)
+            self._near_trip.sample(trip)
 
     @property
     def asked(self) -> int:
@@ -123,10 +140,17 @@ class Gaps:
         """Note that a segment has come that was asked for, if it was."""
         self._due.set(number, None)
         tries, since = self._asked.pop(number, (0, 0))
-        if number in self._near:
-            self._near.remove(number)
-            if tries == 1:
-                self._trip.sample(now - since)
+        trip = self._trip(number)
+        self._near.discard(number)
+        if tries == 1:
+            trip.sample(now - since)
+        elif tries:
+            self._doubtful[number] = trip, now - since
+            if len(self._doubtful) > AT_ONCE:
+                del self._doubtful[next(iter(self._doubtful))]
+        elif (answered := self._doubtful.pop(number, None)) is not None:
+            trip, took = answered
+            trip.sample(min(took, _MOST_RISE * trip.timeout()))
 
     def abandon(self, number: int) -> None:
         """Ask for a segment no longer."""
@@ -141,6 +165,13 @@ class Gaps:
         self._asked.clear()
         self._near.clear()
 
+    def forget_trips(self) -> None:
+        """Forget the round trips: another neighbour is asked from now on."""
+        self._near_trip, self._far_trip = (
+            RoundTrip(UNMEASURED, 2 * self._patience.reorder, _LONGEST, margin=10 * MS) for _ in range(2)
+        )
+        self._doubtful.clear()
+
     def next_deadline(self) -> int | None:
         """Return when something is to be asked for, ns."""
         return self._due.next_deadline()
@@ -149,23 +180,15 @@ class Gaps:
         """Return what to ask for now; each is asked for again after a time-out."""
         found = self._due.expire(now)
         for number in found:
-            tries = self._asked.get(number, (0, 0))[0] + 1
-            self._asked[number] = tries, now
-            pause = self._trip.timeout() << min(max(tries - _SAME, 0), _MOST_DOUBLINGS)
+            tries, since = self._asked.get(number, (0, now))
+            tries += 1
+            self._asked[number] = tries, since
+            pause = self._trip(number).timeout() << min(max(tries - _SAME, 0), _MOST_DOUBLINGS)
             self._due.set(number, now + min(pause, _LONGEST))
         return found
 
-    def tries(self, number: int) -> int:
-        """Return how often a segment was asked for."""
-        return self._asked.get(number, (0, 0))[0]
-
-    def skip(self, numbers: Iterable[int]) -> None:
-        """Give up some segments, as if they had come."""
-        for number in numbers:
-            self.abandon(number)
-            if self.lacks(number):
-                self._above.add(number)
-        self._advance()
+    def _trip(self, number: int) -> RoundTrip:
+        return self._near_trip if number in self._near else self._far_trip
 
     def _advance(self) -> None:
         while self.floor + 1 in self._above:
@@ -180,7 +203,9 @@ class Gaps:
         least = number - before if before < MOST_BEFORE else 0
         for each in islice(self.lacking(), AT_ONCE):
             if least <= each < number:
+                if each not in self._near:  # if it was asked for, the repair is lost, or just behind this
+                    self.abandon(each)
+                    self._near.add(each)
                 self.want(each, now + self._patience.reorder)
-                self._near.add(each)
             else:
                 self.want(each, now + self._patience.suppression)

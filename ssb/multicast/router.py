@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from base.timers import Timers, earliest
 from base.units import SECOND
 from ssb.multicast.ends import asked
-from ssb.multicast.gaps import MOST_AHEAD, MOST_ASKED, Gaps, Patience
+from ssb.multicast.gaps import MOST_AHEAD, MOST_ASKED, UNMEASURED, Gaps, Patience
 from ssb.multicast.packets import (
     MOST_CHANNELS,
     Channel,
@@ -31,11 +31,9 @@ HOLD: Final = 7 * REFRESH // 2
 """A join holds for so long, ns (J/P_HoldTime of PIM)."""
 _JITTER: Final = REFRESH // 10
 _SECOND_RESTART: Final = SECOND
-_RETRY: Final = SECOND
-"""A join is repeated after so much if nothing has come, ns, and after twice the time from then on."""
+_MOST_DOUBLINGS: Final = 8
+"""A join without an answer is repeated after UNMEASURED, then after twice the time each, up to REFRESH."""
 MOST_TREES: Final = 1 << 16
-MOST_TRIES: Final = 6
-"""Requests for a segment before a router leaves it to those who ask."""
 
 
 class Numbers(NamedTuple):
@@ -144,6 +142,9 @@ class Router:
                 continue
             before, tree.upstream = tree.upstream, upstream
             tree.has_moved = True
+            tree.tries = 0
+            if tree.gaps is not None:
+                tree.gaps.forget_trips()
             self._send(before, Prune((channel,)))
             if upstream is not None:
                 self._remove(upstream, channel)
@@ -265,6 +266,7 @@ class Router:
         found = [each for each, tree in self._trees.items() if tree.upstream == port]
         for channel in found:
             self._trees[channel].has_moved = True
+            self._trees[channel].tries = 0
         self._join_all(found, now)
 
     def _join_all(self, channels: Iterable[Channel], now: int) -> None:
@@ -279,8 +281,8 @@ class Router:
             tree.is_answered = False
             tree.joined_at = now
             if tree.upstream != LOCAL:
-                self._joins.set(channel, now + min(_RETRY << tree.tries, REFRESH))
-                tree.tries = min(tree.tries + 1, 6)
+                self._joins.set(channel, now + min(UNMEASURED << tree.tries, REFRESH))
+                tree.tries = min(tree.tries + 1, _MOST_DOUBLINGS)
         for port, wanted in towards.items():
             for at in range(0, len(wanted), MOST_CHANNELS):
                 self._send(port, Join(tuple(wanted[at : at + MOST_CHANNELS])))
@@ -295,7 +297,9 @@ class Router:
             return None
         if not tree.is_answered:
             tree.is_answered = True
-            tree.trip = now - tree.joined_at if tree.tries == 1 else None
+            # Right after a restart the neighbour sends already: that is no answer.
+            is_answer = tree.tries == 1 and self._restart_at is None
+            tree.trip = now - tree.joined_at if is_answer else None
             tree.tries = 0
             if port != LOCAL:
                 self._joins.set(channel, now + REFRESH + self._rng.randrange(-_JITTER, _JITTER))
@@ -383,13 +387,6 @@ class Router:
         gaps = tree.gaps
         if gaps is None:
             return
-        numbers = gaps.ask(now)
-        if tree.upstream != LOCAL:
-            tired = [each for each in numbers if gaps.tries(each) > MOST_TRIES]
-            gaps.skip(tired)
-            for number in tired:
-                tree.wanted.pop(number, None)
-            numbers = [each for each in numbers if each not in set(tired)]
-        for request in requests(channel, numbers):
+        for request in requests(channel, gaps.ask(now)):
             self._send(tree.upstream, request)
         self._due.set(channel, gaps.next_deadline())

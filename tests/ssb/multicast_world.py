@@ -1,7 +1,7 @@
 """Hosts of multicast trees, joined by links that lose, repeat and delay, in virtual time."""
 
 import heapq
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import count
 from random import Random
 from typing import NamedTuple
@@ -13,8 +13,15 @@ from ssb.multicast.host import Host
 from ssb.multicast.packets import Channel, Packet, parse
 from ssb.multicast.router import LOCAL, Router
 
-CHANNEL = Channel(b"\x0a\0\0\1", b"\xe8\0\1\0")
 PATIENCE = Patience()
+
+
+def channel_of(source: int) -> Channel:
+    """Return the channel of a node's source."""
+    return Channel(bytes((10, 0, 0, 1 + source)), b"\xe8\0\1\0")
+
+
+CHANNEL = channel_of(0)
 
 
 class Link(NamedTuple):
@@ -27,11 +34,13 @@ class Link(NamedTuple):
 
 
 class World:
-    """A network; node 0 has the source.
+    """A network; node 0 has a source, and perhaps others have one, too.
 
     Args:
         edges: pairs of nodes.
-        link: of all links.
+        link: of all links but those in `links`.
+        links: of some links, each by its nodes, the lower first; may be changed.
+        sources: nodes with a source.
         seed: of what happens to packets.
         kept: see Router.
         retain: see Source.
@@ -44,6 +53,8 @@ class World:
         edges: Iterable[tuple[int, int]],
         link: Link = Link(),  # noqa: B008 - a tuple
         *,
+        links: Mapping[tuple[int, ...], Link] | None = None,
+        sources: Sequence[int] = (0,),
         seed: int = 0,
         kept: int = 8,
         retain: int | None = None,
@@ -52,61 +63,99 @@ class World:
     ) -> None:
         self.now = 0
         self.sent: list[tuple[int, int, int, Packet]] = []
-        self.got: dict[int, list[bytes | Gone]] = {}
+        self.received: dict[tuple[int, int], list[bytes | Gone]] = {}  # by reader and source
         self.is_lost: Callable[[int, int, Packet], bool] = lambda here, there, packet: False
         self._edges = [tuple(sorted(edge)) for edge in edges]
         self._down: set[tuple[int, ...]] = set()
         self._link = link
+        self.links = dict(links or {})
+        self._sources = sources
         self._rng = Random(seed)
         self._kept, self._retain, self._size, self._beats = kept, retain, size, beats
         self._flying: list[tuple[int, int, int, int, bytes]] = []
+        self._moving: dict[int, int] = {}  # when a node has new routes
         self._numbers = count()
-        self.log: list[bytes] = []
+        self.logs: dict[int, list[bytes]] = {source: [] for source in sources}
         self.hosts = {node: self._host(node, None) for edge in self._edges for node in edge}
-        self._add_source()
+        for source in sources:
+            self._add_source(source)
 
-    def publish(self, item: bytes) -> None:
+    @property
+    def log(self) -> list[bytes]:
+        """What node 0 has published."""
+        return self.logs[0]
+
+    @property
+    def got(self) -> dict[int, list[bytes | Gone]]:
+        """What each reader has got from node 0."""
+        return {node: items for (node, source), items in self.received.items() if source == 0}
+
+    def publish(self, item: bytes, source: int = 0) -> None:
         """Publish an item."""
-        self.log.append(item)
-        self.hosts[0].publish(CHANNEL, item, self.now)
+        self.logs[source].append(item)
+        self.hosts[source].publish(channel_of(source), item, self.now)
         self._settle()
 
-    def join(self, node: int, floor: int = 0) -> None:
+    def join(self, node: int, floor: int = 0, source: int = 0) -> None:
         """Let a node read from the segment after `floor`."""
-        self.got.setdefault(node, [])
-        self.hosts[node].add(CHANNEL, Reader(CHANNEL, floor, PATIENCE), self.now)
+        channel = channel_of(source)
+        self.received.setdefault((node, source), [])
+        self.hosts[node].add(channel, Reader(channel, floor, PATIENCE), self.now)
         self._settle()
 
-    def leave(self, node: int) -> None:
+    def resume(self, node: int, source: int = 0) -> None:
+        """Let a node read on after what it has got."""
+        items = [each for each in self.received[node, source] if isinstance(each, bytes)]
+        self.join(node, sum(-(-len(each) // self._size) for each in items), source)
+
+    def leave(self, node: int, source: int = 0) -> None:
         """Let a node stop reading."""
-        self.hosts[node].remove(CHANNEL, self.now)
+        self.hosts[node].remove(channel_of(source), self.now)
         self._settle()
+
+    def reads(self, node: int, source: int = 0) -> bool:
+        """Whether a node reads a source now."""
+        return isinstance(self.hosts[node].ends.get(channel_of(source)), Reader)
 
     def restart(self, node: int) -> None:
         """Let a node lose all state but the log, and what it has read."""
+        reads = [source for source in self._sources if self.reads(node, source)]
         self.hosts[node] = self._host(node, self.now)
-        if node == 0:
-            self._add_source()
-        if node in self.got:
-            items = [each for each in self.got[node] if isinstance(each, bytes)]
-            self.join(node, sum(-(-len(each) // self._size) for each in items))
+        if node in self._sources:
+            self._add_source(node)
+        for source in reads:
+            self.resume(node, source)
         self._settle()
 
-    def set_link(self, edge: tuple[int, int], up: bool, *, is_told: bool = True) -> None:
-        """Set a link up or down; all nodes have new routes at once, if they are told."""
+    def set_link(
+        self,
+        edge: tuple[int, int],
+        up: bool,
+        *,
+        is_told: bool = True,
+        converge: Mapping[int, int] | None = None,
+    ) -> None:
+        """Set a link up or down; if they are told, nodes have new routes at once, or each after its time."""
         (self._down.discard if up else self._down.add)(tuple(sorted(edge)))
         if is_told:
             for node, other in (edge, edge[::-1]):
                 self.hosts[node].set_link(other + 1, up, self.now)
-            for node, host in self.hosts.items():
-                host.reroute(self._routes(node), self.now)
+            for node in self.hosts:
+                self._moving[node] = self.now + (converge or {}).get(node, 0)
+            self._move()
         self._settle()
+
+    def _move(self) -> None:
+        for node in [each for each, at in self._moving.items() if at <= self.now]:
+            del self._moving[node]
+            self.hosts[node].reroute(self._routes(node), self.now)
 
     def run(self, duration: int) -> None:
         """Let time pass, ns."""
         until = self.now + duration
         while True:
             due = [self._flying[0][0]] if self._flying else []
+            due += self._moving.values()
             due += [each for host in self.hosts.values() if (each := host.next_deadline()) is not None]
             if not due or min(due) > until:
                 break
@@ -114,6 +163,7 @@ class World:
             while self._flying and self._flying[0][0] <= self.now:
                 _, _, here, there, data = heapq.heappop(self._flying)
                 self.hosts[there].receive(here + 1, data, self.now)
+            self._move()
             for host in self.hosts.values():
                 host.wake(self.now)
             self._settle()
@@ -127,10 +177,14 @@ class World:
         )
 
     def _routes(self, node: int) -> dict[bytes, int]:
-        """Return the port towards the source, on a path with fewest links: the neighbour's number and one."""
-        if node == 0:
-            return {CHANNEL.source: LOCAL}
-        towards, ahead = {0: 0}, [0]
+        """Return the ports towards sources, on paths with fewest links: the neighbour's number and one."""
+        ports = {source: self._port(node, source) for source in self._sources}
+        return {channel_of(source).source: port for source, port in ports.items() if port is not None}
+
+    def _port(self, node: int, source: int) -> int | None:
+        if node == source:
+            return LOCAL
+        towards, ahead = {source: source}, [source]
         for here in ahead:
             for edge in sorted(set(self._edges) - self._down):
                 if here in edge:
@@ -138,29 +192,30 @@ class World:
                     if other not in towards:
                         towards[other] = here
                         ahead.append(other)
-        return {CHANNEL.source: towards[node] + 1} if node in towards else {}
+        return towards[node] + 1 if node in towards else None
 
     def _host(self, node: int, since: int | None) -> Host:
         links = sorted(edge[0] + edge[1] - node + 1 for edge in self._edges if node in edge)
         return Host(Router(links, self._routes(node), self._kept, PATIENCE, Random(node), since))
 
-    def _add_source(self) -> None:
-        source = Source(CHANNEL, self._size, self.log, self._retain, self._beats)
-        self.hosts[0].add(CHANNEL, source, self.now)
+    def _add_source(self, node: int) -> None:
+        channel = channel_of(node)
+        source = Source(channel, self._size, self.logs[node], self._retain, self._beats)
+        self.hosts[node].add(channel, source, self.now)
 
     def _settle(self) -> None:
         for here, host in self.hosts.items():
             for port, data in host.outputs:
                 self._send(here, port - 1, data)
             host.outputs.clear()
-            for _, item in host.items:
-                self.got[here].append(item)
+            for channel, item in host.items:
+                self.received[here, channel.source[3] - 1].append(item)
             host.items.clear()
 
     def _send(self, here: int, there: int, data: bytes) -> None:
-        packet, link = parse(data), self._link
+        packet, edge = parse(data), tuple(sorted((here, there)))
+        link = self.links.get(edge, self._link)
         self.sent.append((self.now, here, there, packet))
-        edge = tuple(sorted((here, there)))
         if edge in self._down or self._rng.random() < link.loss or self.is_lost(here, there, packet):
             return
         for _ in range(1 + (self._rng.random() < link.repeated)):

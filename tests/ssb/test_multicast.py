@@ -116,7 +116,7 @@ def test_segments_make_their_item(item: bytes, size: int) -> None:
     assert all(len(each.content) <= size for each in parts)
 
 
-@given(st.lists(st.tuples(st.integers(1, 40), st.sampled_from(["take", "learn", "forget", "skip"]))))
+@given(st.lists(st.tuples(st.integers(1, 40), st.sampled_from(["take", "learn", "forget"]))))
 def test_gaps_are_those_of_a_set(steps: list[tuple[int, str]]) -> None:
     gaps, here, newest = Gaps(0, Patience()), set[int](), 0
     for number, what in steps:
@@ -127,13 +127,10 @@ def test_gaps_are_those_of_a_set(steps: list[tuple[int, str]]) -> None:
         elif what == "learn":
             gaps.learn(number, 0, 0)
             newest = max(newest, number)
-        elif what == "forget":
+        else:
             gaps.forget(number)
             here |= set(range(1, number))
             newest = max(newest, number - 1)
-        else:
-            gaps.skip([number])
-            here |= {number} if number <= newest else set()
         lacking = [each for each in range(1, newest + 1) if each not in here]
         assert [*gaps.lacking()] == lacking
         assert gaps.newest == newest
@@ -445,6 +442,131 @@ def test_a_lost_request_is_repeated_after_a_few_round_trips() -> None:
     world.run(400 * MS)  # the first measure, that of the join, is of 30 ms over three links
     assert lost == [0]
     assert world.got[4] == [b"1", b"2"]
+
+
+FAR = {(0, 1): Link(delay=400 * MS)}
+"""The last hop before the source is long."""
+
+
+def lose_items(world: World, here: int, there: int, numbers: set[int]) -> None:
+    """Let a link lose some segments once."""
+
+    def is_lost(sender: int, receiver: int, packet: Packet) -> bool:
+        found = (sender, receiver) == (here, there) and isinstance(packet, Item) and packet.number in numbers
+        if found:
+            numbers.remove(packet.number)
+        return found
+
+    world.is_lost = is_lost
+
+
+@pytest.mark.parametrize("node", [1, 2])
+def test_a_node_that_starts_anew_fetches_the_past_over_a_long_way(node: int) -> None:
+    """An item comes before the answer to a join does, which must not count as a short round trip."""
+    world = World(TREE, links=FAR, kept=0)
+    world.join(4)
+    world.run(3 * SECOND)
+    play(world, items(100), 5 * MS)
+    world.restart(node)
+    play(world, items(10), 5 * MS)
+    world.run(10 * SECOND)
+    world.sent.clear()
+    world.join(6)
+    world.run(60 * SECOND)
+    assert world.got[6] == world.log
+    asked = [each for packet in sent_over(world, Request, 1, 0) for each in numbers_of(packet)]
+    assert len(asked) <= 4 * len(set(asked))  # 250 ms each before a round trip is known
+
+
+def test_a_tree_that_moves_to_a_longer_way_waits_as_long_as_that_takes() -> None:
+    world = World(RING, Link(delay=MS), links={(2, 3): Link(delay=400 * MS)})
+    world.join(5)
+    world.run(SECOND)
+    lose_items(world, 4, 3, {3})
+    play(world, items(5))
+    world.set_link((0, 4), up=False)
+    world.run(3 * SECOND)
+    world.sent.clear()
+    lost = {20, 23, 26}
+    lose_items(world, 2, 3, {*lost})
+    play(world, items(9), SECOND)
+    world.run(10 * SECOND)
+    assert world.got[5] == world.log
+    # After 250, 500 and 750 ms, before the way is measured. The copies of the first repair measure it.
+    assert [numbers_of(each) for each in sent_over(world, Request, 3, 2)] == [[20]] * 4 + [[23]] * 2 + [[26]]
+
+
+def test_a_link_that_becomes_slow_is_measured_again() -> None:
+    world = World([(0, 1)], Link(delay=MS))
+    world.join(1)
+    world.run(SECOND)
+    world.links[0, 1] = Link(delay=400 * MS)
+    lost = set(range(10, 90, 2))
+    lose_items(world, 0, 1, {*lost})
+    play(world, [b"x"] * 100, 2 * SECOND)
+    assert world.got[1] == world.log
+    asked = [each for packet in sent_over(world, Request, 1, 0) for each in numbers_of(packet)]
+    assert set(asked) == lost
+    assert len(asked) <= 2 * len(lost)
+
+
+def test_a_lost_first_join_is_repeated_as_soon_as_a_request() -> None:
+    world = World(TREE)
+    lost: list[Packet] = []
+    world.is_lost = lambda here, there, packet: (
+        (here, there) == (1, 0) and isinstance(packet, Join) and not lost and not lost.append(packet)
+    )
+    world.join(4)
+    world.publish(b"1")
+    world.run(350 * MS)  # 250 ms, and a round trip over three links and one
+    assert lost
+    assert world.got[4] == [b"1"]
+
+
+def test_a_repair_that_the_next_link_loses_is_asked_for_at_once() -> None:
+    """Nodes 1 and 2 have asked; then packets say that node 1 has the segment, so the repair is lost."""
+    world = World(TREE, links={(0, 1): Link(delay=100 * MS)}, kept=64)
+    world.join(4)
+    world.run(SECOND)
+    firsts = {(0, 1), (1, 2)}
+
+    def is_lost(here: int, there: int, packet: Packet) -> bool:
+        found = (here, there) in firsts and isinstance(packet, Item) and packet.number == 2
+        firsts.discard((here, there) if found else (0, 0))
+        return found
+
+    world.is_lost = is_lost
+    play(world, [b"%d" % number for number in range(20)], 20 * MS)  # the request after 250 ms is at 475 ms
+    world.run(20 * MS)
+    assert not firsts
+    assert b"1" in world.got[4]
+
+
+def test_a_join_after_a_move_is_soon_repeated() -> None:
+    world = World(RING)
+    world.set_link((0, 4), up=False, is_told=False)
+    world.join(5)
+    world.run(100 * SECOND)  # joins get rare
+    dropped: list[Packet] = []
+    world.is_lost = lambda here, there, packet: (
+        (here, there) == (3, 2) and isinstance(packet, Join) and not dropped and not dropped.append(packet)
+    )
+    world.set_link((0, 4), up=False)
+    play(world, [b"1"])
+    world.run(2 * SECOND)
+    assert dropped
+    assert world.got[5] == [b"1"]
+
+
+def sent_over(world: World, kind: type[Packet], here: int, there: int) -> list[Packet]:
+    """Return the packets of a kind that went over a link."""
+    return [each for _, *way, each in world.sent if way == [here, there] and isinstance(each, kind)]
+
+
+def numbers_of(packet: Packet) -> list[int]:
+    """Return the segments of a request."""
+    assert isinstance(packet, Request)
+    return [each for first, count in packet.ranges for each in range(first, first + count)]
 
 
 BOUNDS = [

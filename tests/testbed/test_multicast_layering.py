@@ -10,9 +10,11 @@ from simulation import Result, scenario, simulate
 from analysis.decode.protocols.multicast import DECLARATION
 from base.units import MS
 from feednet import Experiment
+from forwarder.wire.name import to_uri
 from ssb.keys import Identity
 from ssb.message import Message
 from ssb.multicast.packets import FIRST, ITEM_BYTES, LAST, Channel, Heartbeat, Item, Segment, encode
+from ssb_over_ndn.naming import log_name
 from testbed.layerings.kinds.multicast import MulticastNode, channels
 from testbed.scenario.reader import load
 from topologies.mininet import sandbox
@@ -127,7 +129,12 @@ def test_every_captured_packet_is_read() -> None:
     assert kinds == {"pushed", "resent", "heartbeat", "request", "join", "prune"}
     channel = Channel(bytes((10, 0, 0, 1)), bytes((232, 0, 1, 0)))
     item = Item(channel, 7, 255, Segment(FIRST | LAST, b"text"))
-    assert DECLARATION.datagram(encode(item)) == ("pushed", None, "/10.0.0.1/232.0.1.0/7", 4)
+    assert DECLARATION.datagram(encode(item)) == ("pushed", None, "/10.0.0.1/232.0.1.0/7", 4, None, None)
+    message = result.load.feeds[0].messages[6]
+    begin, end = (Segment(place, message.encoded) for place in (FIRST, LAST))
+    said = DECLARATION.datagram(encode(item._replace(segment=begin)))
+    assert (said.feed, said.seq) == (to_uri(log_name(message.author)), 7)
+    assert DECLARATION.datagram(encode(item._replace(segment=end))).seq is None
     assert DECLARATION.datagram(encode(Heartbeat(channel, 1, 7)))[2] == "/10.0.0.1/232.0.1.0"
     assert DECLARATION.datagram(b"\x09")[:2] == ("malformed", "no packet of a multicast tree")
 
@@ -148,6 +155,24 @@ def test_reports_have_its_layers_and_it_is_cheaper_than_all_else(tmp_path: Path)
     assert layers.sum() == traffic.frame_bytes.sum()
     assert layers["multicast pushed"] == ITEM_BYTES * len(sent)
     assert layers["payload"] == sent.payload_bytes.sum() > 0
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("size", [400, 4_000])
+def test_the_lower_bound_is_a_copy_of_an_item_on_each_link_of_its_tree(tmp_path: Path, size: int) -> None:
+    """Without losses `multicast` sends this copy, and beats it by nothing."""
+    changes: dict[str, Any] = {"workload": {"items": 8, "item_bytes": size}, "seed": 5}
+    results = Experiment("fanout", layerings=["multicast"], **changes).run(tmp_path / "run", net="emulated")
+    found = results.comparison()["multicast"]
+    packets = results.pandas("packets")
+    segments = packets[(packets.direction == "out") & (packets.kind == "pushed")]
+    assert (segments.groupby("name").size() > 1).any()
+    bound = found["bound_bytes_per_item"] * len(results.pandas("latency"))
+    assert bound == pytest.approx(segments.frame_bytes.sum())
+    assert 1 < found["wire_ratio"] < 1.6
+    late = results.pandas("latency")
+    assert (late.latency_ns >= late.bound_ns).all()
+    assert (late.latency_ns - late.bound_ns).min() < MS
 
 
 @pytest.mark.mininet

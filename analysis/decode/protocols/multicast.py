@@ -1,13 +1,17 @@
 """Multicast with repair: each datagram is a packet between neighbours in a tree (`ssb.multicast.packets`).
 
-A segment has the name /SOURCE/GROUP/NUMBER, a heartbeat or a request that of its channel.
+A segment has the name /SOURCE/GROUP/NUMBER, a heartbeat or a request that of its channel. A message says in
+its first segment whose it is, and its number.
 """
 
+import re
 from ipaddress import IPv4Address
 from typing import Final
 
 from analysis.decode.protocols.protocol import Datagram, Declaration, Layer
+from forwarder.wire.name import to_uri
 from ssb.multicast.packets import (
+    FIRST,
     PORT,
     Channel,
     Heartbeat,
@@ -18,8 +22,15 @@ from ssb.multicast.packets import (
     Prune,
     Request,
     Restart,
+    Segment,
     parse,
 )
+from ssb_over_ndn.naming import log_name
+
+_AUTHOR: Final = re.compile(rb'"author": ?"(@[A-Za-z0-9+/]{43}=\.ed25519)"')
+_SEQUENCE: Final = re.compile(rb'"sequence": ?([1-9][0-9]{0,15}),')
+_HEAD_BYTES: Final = 250
+"""Previous, author and sequence are within so many bytes of a message's text, the content is behind them."""
 
 _KINDS: Final = {
     "pushed": "segments of items",
@@ -48,9 +59,19 @@ def _read(payload: bytes) -> Datagram:
     if isinstance(packet, Item):
         kind = "resent" if packet.is_repair else "pushed"
         said = f"{_name(packet.channel)}/{packet.number}"
-        return Datagram(kind, name=said, payload=len(packet.segment.content))
+        return Datagram(kind, None, said, len(packet.segment.content), *_item(packet.segment))
     name = _name(packet.channel) if isinstance(packet, Heartbeat | Request) else None
     return Datagram(_KIND_OF[type(packet)], name=name)
+
+
+def _item(segment: Segment) -> tuple[str | None, int | None]:
+    """Return the feed and number of the message that begins with a segment, if one does."""
+    head = segment.content[:_HEAD_BYTES]
+    if not segment.place & FIRST or not (author := _AUTHOR.search(head)):
+        return None, None
+    if not (sequence := _SEQUENCE.search(head)):
+        return None, None
+    return to_uri(log_name(author[1].decode())), int(sequence[1])
 
 
 def _name(channel: Channel) -> str:

@@ -72,14 +72,16 @@ class Framer(Protocol):
 
 
 class Datagram(NamedTuple):
-    """A classified datagram: its kind, its problem if malformed, its name, as a URI, if it has one, and how
-    many of its bytes are a feed's message.
+    """A classified datagram: its kind, its problem if malformed, its name, as a URI, if it has one, how
+    many of its bytes are a feed's message, and the feed and number of a message that begins in it.
     """
 
     kind: str
     problem: str | None = None
     name: str | None = None
     payload: int = 0
+    feed: str | None = None
+    seq: int | None = None
 
 
 class Layer(NamedTuple):

@@ -6,7 +6,7 @@ whole packet before forwarding it: over NDN all frames of the item, over IP each
 bytes is one copy of each item per link of the tree that joins its publisher with the subscribers reached.
 """
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
 UDP_PAYLOAD = 1472
@@ -22,8 +22,8 @@ def item_sizes(messages: DataFrame) -> DataFrame:
     if the item shares no frame; hop_bytes: bytes a node must receive before forwarding the last of them.
 
     `messages` is analysis.tables.reassembly. An item costs its bare Data packet in one frame if it fits, else
-    the cheapest fragments seen; a node needs all of it. For protocols over TCP see
-    analysis.tables.protocol_messages.item_sizes.
+    the cheapest fragments seen; a node needs all of it. For multicast see segmented_sizes, for protocols over
+    TCP analysis.tables.protocol_messages.item_sizes.
     """
     bare = F.min("ndn_bytes")
     return (
@@ -31,6 +31,36 @@ def item_sizes(messages: DataFrame) -> DataFrame:
         .groupBy(*_ITEM)
         .agg(F.when(bare <= UDP_PAYLOAD, bare + HEADERS).otherwise(F.min("frame_bytes")).alias("wire_bytes"))
         .withColumns({"alone_bytes": F.col("wire_bytes"), "hop_bytes": F.col("wire_bytes")})
+    )
+
+
+def segmented_sizes(packets: DataFrame) -> DataFrame:
+    """Return item_sizes() of items in numbered segments (analysis.decode.protocols.multicast), from packets.
+
+    An item has the segments from the one that names it to the one before the next item's. Each has a frame,
+    which a node forwards alone.
+    """
+    segments = (
+        packets.where(F.col("kind").isin("pushed", "resent") & (F.col("protocol") == "multicast"))
+        .groupBy("layering", "name")
+        .agg(F.min("frame_bytes").alias("size"), F.max("feed").alias("feed"), F.max("seq").alias("seq"))
+        .withColumn("channel", F.substring_index("name", "/", 3))
+        .withColumn("number", F.substring_index("name", "/", -1).cast("long"))
+    )
+    so_far = Window.partitionBy("layering", "channel").orderBy("number")
+    begin = F.max(F.when(F.col("feed").isNotNull(), F.col("number"))).over(so_far)
+    return (
+        segments.withColumn("begin", begin)
+        .groupBy("layering", "channel", "begin")
+        .agg(
+            F.max("feed").alias("feed"),
+            F.max("seq").alias("seq"),
+            F.sum("size").alias("wire_bytes"),
+            F.sum("size").alias("alone_bytes"),
+            F.max_by("size", "number").alias("hop_bytes"),
+        )
+        .where(F.col("feed").isNotNull())
+        .select(*_ITEM, "wire_bytes", "alone_bytes", "hop_bytes")
     )
 
 
