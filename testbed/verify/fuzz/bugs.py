@@ -222,9 +222,6 @@ BUGS = {
     "a Request ID beyond the limit": Bug(
         "moq", "ssb.moq.session", "Session._count", " or request >= self._allowed", ""
     ),
-    "an object with the last number": Bug(
-        "moq", "ssb.moq.relay", "Relay._take", " and location.object < MOST", ""
-    ),
     "a change before it is authorised": Bug(
         "management",
         "forwarder.management.manager",
