@@ -89,8 +89,8 @@ COLUMNS = (
     ),
     Column(
         "feed",
-        "name of the feed, if the name is a feed item's, or a FeedState says it; of multicast if the segment"
-        " begins an item",
+        "name of the feed, if the name is a feed item's, or a FeedState or the first segment of a multicast"
+        " item says it",
     ),
     Column("seq", "number of that item, from 1", "int64"),
     Column("content_bytes", "length of Content's TLV-VALUE", "int64", "bytes"),

@@ -285,7 +285,10 @@ def _items(crossed: DataFrame) -> DataFrame:
 
 
 def journeys(crossed: DataFrame, most: int) -> DataFrame:
-    """Return the transits for drawing journeys: at most about `most`, of the lowest-numbered items."""
+    """Return the transits for drawing journeys: at most about `most`, of the lowest-numbered items.
+
+    Segments of multicast are left out: only the first of an item says which item it is.
+    """
     about = crossed.where(F.col("feed").isNotNull() & ~F.col("kind").isin("pushed", "resent"))
     total = about.count()
     if total <= most:
