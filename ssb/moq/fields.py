@@ -57,7 +57,7 @@ class Fields:
         return self.take(len(self._data) - self.at)
 
     def zeros(self) -> None:
-        """Pass zero bytes."""
+        """Skip the bytes here that are zero."""
         left = self._data[self.at :]
         self.at += len(left) - len(left.lstrip(b"\0"))
 

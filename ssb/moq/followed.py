@@ -58,7 +58,7 @@ class Followed:
         own: its objects, if it is published here.
         largest: the largest object that is known, -1 for none.
         readers: of whom it is wanted.
-        upstreams: subscriptions to other relays: one, and a second while it moves to a better relay.
+        upstreams: subscriptions to other relays: one, and behind it others while it moves to a better relay.
         fetch: what is being fetched.
         left: relays that are still to be asked, the next one first.
     """

@@ -20,7 +20,7 @@ class Bounds(NamedTuple):
         sessions: that others have opened. Another one is closed.
         requests: subscriptions and fetches that the other side of a session may have open (9.5).
         queued: bytes that wait for a session's connection while it takes no more. A session with more ends.
-            It is also the size at which what a session is given at once ends.
+            A session that is to send so many gets no further object before its next turn.
     """
 
     sessions: int = 10_000
@@ -124,7 +124,7 @@ class Hops:
         return [reader for reader in self.sessions[stream].asked.values() if isinstance(reader, Reader)]
 
     def grant(self, reader: Reader, now: int) -> bool:
-        """Grant a subscription, from the next object on, or a fetch; return False if there is no object."""
+        """Grant a subscription, from the next object on, or a fetch; return False for a fetch of nothing."""
         assert reader.stream is not None
         largest, session = reader.track.largest, self.session(reader.stream)
         if reader.end is None:

@@ -41,7 +41,7 @@ from ssb.moq.session import Answer, Asked, Given, Granted, Over, Request
 
 _AGAIN: Final = SECOND  # before a subscription is tried again that no relay has granted
 _MOST_FETCHED: Final = 1024  # objects of a fetch upstream
-_MOST_FAULTS: Final = 100  # words for them, some of which have numbers that the other side chose
+_MOST_FAULTS: Final = 100  # different ones that are counted: some have a number that the other side chose
 
 
 Routes = Callable[[Track], Sequence[Address]]
