@@ -3,11 +3,11 @@
 Theory of operation. A lost request or repair shows by silence alone, so a node asks again after a time-out,
 until the segment comes or is gone. The time-out follows measured round trips (RFC 6298, section 2). A
 neighbour that has a segment answers sooner than one that has to ask for it in turn, so these are two round
-trips. If a segment was asked for several times, nobody knows which request was answered, so this measures
-nothing (Karn's algorithm, section 3). But if the segment then comes once more, two requests were answered:
-the time-out was too short, and the first answer counts from the first request (as D-SACK tells TCP of
-needless repetitions, RFC 2883). Losses of a link are no congestion here, so the first requests for a segment
-do not back off; further ones do, as the way may be cut.
+trips. If a segment was asked for several times, nobody knows which request was answered, so the answer
+measures nothing (Karn's algorithm, section 3). But if the segment then comes once more, two requests were
+answered: the time-out was too short, and the first answer is measured from the first request (as D-SACK
+tells TCP of needless repetitions, RFC 2883). Losses of a link are no congestion here, so the first requests
+for a segment do not back off; further ones do, as the way may be cut.
 """
 
 from collections.abc import Iterator
@@ -30,11 +30,11 @@ UNMEASURED: Final = SECOND // 4
 _LONGEST: Final = 4 * SECOND
 """Longest time-out of a request, ns."""
 _SAME: Final = 3
-"""Requests for a segment after the same time-out; each further one waits twice as long."""
+"""Requests for a segment that are followed by the same time-out; it doubles after each further one."""
 _MOST_DOUBLINGS: Final = 6
 _MOST_RISE: Final = 8
-"""Time-outs that an answer to repeated requests counts for, at most: it may have come after an outage, and
-the link have repeated it.
+"""A round trip measured from repeated requests is so many time-outs at most: the segment may have come after
+an outage, and its second copy from a link that doubles frames.
 """
 
 
