@@ -161,8 +161,8 @@ class Hops:
     def is_open(self, reader: Reader) -> bool:
         """Whether a reader can be given an object now.
 
-        A connection tells that it is full only after it was given something. So nobody is given much at once,
-        but has another turn after that.
+        A connection says that it is full only after bytes were sent to it. So a session is given a limited
+        share at once, and notes here that it needs another turn.
         """
         if reader.stream is None:
             return True

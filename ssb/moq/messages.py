@@ -423,7 +423,7 @@ Head = Subgroup | Fetched
 
 
 class Object(NamedTuple):
-    """An object, and the head of its stream; `exists`: else it is a place where there is none."""
+    """An object, and the head of its stream. If not `exists`, there is none at this location."""
 
     head: Head
     location: Location

@@ -60,7 +60,7 @@ class Relay(Hops):
     Attributes:
         actions: on streams, to be taken.
         received: objects for this node's own subscriptions, as (track, object, payload), to be taken.
-        counters: sessions that were closed for a fault, by a word each.
+        counters: sessions that were closed for a fault, by fault; "other" for all beyond _MOST_FAULTS.
     """
 
     def __init__(self, routes: Routes, idle: int, cache: int, bounds: Bounds = BOUNDS) -> None:
@@ -303,7 +303,7 @@ class Relay(Hops):
             self._serve(reader, now)
 
     def _serve_session(self, stream: int, now: int) -> None:
-        """Serve the readers behind a session; those that had their share are the last next time."""
+        """Serve the readers behind a session; those that are served now come last next time."""
         asked = self.sessions[stream].asked
         for reader in self.readers(stream):
             if not reader.has_all and self.is_open(reader):
@@ -381,12 +381,15 @@ class Relay(Hops):
         self._serve_all(track, now)
 
     def _withdraw(self, track: Followed, upstream: Upstream, now: int) -> None:
-        """Take back a subscription, or forget one that is lost, and what is being fetched with it."""
+        """Take back a subscription, or forget one that is lost; end the fetch at the same relay."""
         track.upstreams.remove(upstream)
-        for each in (upstream, track.fetch):
-            if each is not None and each.stream == upstream.stream and each.stream in self.sessions:
-                self.session(each.stream).cancel(each.request, now)
-                track.fetch = None if each is track.fetch else track.fetch
+        if upstream.stream not in self.sessions:
+            return  # _drop() ends the fetch
+        session = self.session(upstream.stream)
+        session.cancel(upstream.request, now)
+        if track.fetch is not None and track.fetch.stream == upstream.stream:
+            session.cancel(track.fetch.request, now)
+            track.fetch = None
 
     def _on_over(self, request: Request, now: int) -> None:
         """Go on after a fetch, or a subscription that is lost."""
