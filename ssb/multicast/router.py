@@ -317,7 +317,7 @@ class Router:
         if gaps is None:
             gaps = tree.gaps = Gaps(number - 1, self._patience, tree.trip)
         elif number > gaps.floor + MOST_AHEAD:
-            gaps.forget(number)
+            _forget(tree, gaps, number)
         wanted = tree.wanted.pop(number, set())
         ports = wanted & tree.downstream
         if gaps.take(number, before, now):
@@ -344,10 +344,8 @@ class Router:
         if gaps is None:
             gaps = tree.gaps = Gaps(newest, self._patience, tree.trip)
         elif newest > gaps.floor + MOST_AHEAD:
-            gaps.forget(newest + 1)
-        gaps.forget(tree.oldest)
-        for number in [each for each in tree.wanted if each < tree.oldest]:
-            del tree.wanted[number]
+            _forget(tree, gaps, newest + 1)
+        _forget(tree, gaps, tree.oldest)
         gaps.learn(newest, before, now)
         own = gaps.before(gaps.newest + 1)
         for each in sorted(tree.downstream):
@@ -390,3 +388,10 @@ class Router:
         for request in requests(channel, gaps.ask(now)):
             self._send(tree.upstream, request)
         self._due.set(channel, gaps.next_deadline())
+
+
+def _forget(tree: _Tree, gaps: Gaps, oldest: int) -> None:
+    """Ask no longer for the segments before one. A neighbour that still wants some of them asks again."""
+    gaps.forget(oldest)
+    for number in [each for each in tree.wanted if each < oldest]:
+        del tree.wanted[number]

@@ -426,6 +426,23 @@ def test_a_router_that_is_far_behind_leaves_the_rest_to_those_who_ask() -> None:
     assert (2, Item(CHANNEL, MOST_AHEAD + 1, MOST_BEFORE, segment)) in node.outputs
 
 
+@pytest.mark.parametrize("is_item", [True, False])
+def test_a_router_that_is_far_behind_forgets_who_waits_for_what_it_gave_up(is_item: bool) -> None:
+    node = Router([1, 2], {CHANNEL.source: 1}, 8, PATIENCE, Random(0))
+    node.receive(2, Join((CHANNEL,)), 0)
+    node.receive(1, Heartbeat(CHANNEL, 1, 100), 0)
+    node.receive(2, Request(CHANNEL, ((1, 10),)), 0)
+    assert node.repairs() == (10, 16 * 10)
+    far = 100 + MOST_AHEAD + 1
+    item = Item(CHANNEL, far, MOST_BEFORE, Segment(FIRST | LAST, b"x"))
+    node.receive(1, item if is_item else Heartbeat(CHANNEL, 1, far), MS)
+    assert node.repairs() == (0, 0)
+    node.outputs.clear()
+    node.receive(2, Request(CHANNEL, ((1, 10),)), 2 * MS)
+    assert node.repairs() == (10, 16 * 10)
+    assert (1, Request(CHANNEL, ((1, 10),))) in node.outputs
+
+
 def test_a_lost_request_is_repeated_after_a_few_round_trips() -> None:
     world = World(TREE)
     world.join(4)
