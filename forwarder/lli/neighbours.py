@@ -1,11 +1,12 @@
 """Neighbours: whether each lives, and whether both ends of the link agree on all feeds (Hellos).
 
-Theory of operation. A node that has been granted ranges by a neighbour sends it a Hello at least every
-HELLO, with a digest of all these ranges if there is nothing else to say. So the neighbour knows that the
-link lives, and that nothing was lost, whatever the number of feeds. If it hears nothing, or another digest,
-or wants to know what has become of some feed, it sends a Hello that wants a reply, again and again until one
-comes; after MAX_TRIES the neighbour counts as dead. News about sources go the same way. Grants are renewed by
-the digest of all of them, as RSVP refreshes its state (RFC 2961); the rest is much like BFD (RFC 5880).
+Theory of operation. A node that has been granted ranges by a neighbour sends it a Hello at least every HELLO,
+with a digest of all these ranges if there is nothing else to say, and one more after the last has ended. So
+the neighbour knows that the link lives, and that nothing was lost, whatever the number of feeds. If none
+comes, or another digest, or if it wants to know what has become of some feed, it sends a Hello that wants a
+reply, again and again until one comes; after MAX_TRIES the neighbour counts as dead. News about sources go
+the same way. Grants are renewed by the digest of all of them, as RSVP refreshes its state (RFC 2961); the
+rest is much like BFD (RFC 5880).
 
 Local faces, and neighbours that have never shown that they know this protocol, are left alone.
 """
@@ -51,14 +52,14 @@ class Neighbour:
         is_dead: it does not answer.
         held: what it was asked for, by the feed's reference.
         granted: what it has granted, likewise.
-        follows: it has granted something, and was not told yet that nothing is left.
+        owes_digest: it has granted something, or was not told yet that nothing is left.
     """
 
     def __init__(self, face: int) -> None:
         self.face = face
         self.rtt = Rtt()
         self.fetch_rtt = Rtt()
-        self.is_aware = self.is_certain = self.is_dead = self.listens = self.follows = False
+        self.is_aware = self.is_certain = self.is_dead = self.listens = self.owes_digest = False
         self.held: dict[bytes, FeedEntry] = {}
         self.granted: dict[bytes, FeedEntry] = {}
         self.agreed_at = 0  # when it last showed that it knows of what it was asked for
@@ -78,7 +79,7 @@ class Neighbour:
 
     def due(self) -> int:
         """Return when its next action is due, ns."""
-        due = self.compared_at + HELLO if self.follows and (self.listens or self.is_aware) else NEVER
+        due = self.compared_at + HELLO if self.owes_digest and (self.listens or self.is_aware) else NEVER
         if not self.is_aware:
             return due
         if self.pending:
@@ -90,7 +91,7 @@ class Neighbour:
         return due
 
     def silent_at(self) -> int:
-        """Return when a Hello of it is overdue, ns; however long the way, they are a period apart."""
+        """Return when its next Hello is overdue, ns: they are a period apart, however long the way."""
         return self.agreed_at + HELLO + _SLACK
 
     def retry_at(self) -> int:
@@ -150,7 +151,7 @@ class Neighbour:
 
     def compared(self, now: int) -> bytes:
         """Return the digest of its grants, to be sent now; the last one is that of none."""
-        self.compared_at, self.follows = now, bool(self.granted)
+        self.compared_at, self.owes_digest = now, bool(self.granted)
         return digest(self.grants())
 
 
@@ -243,7 +244,7 @@ class Neighbours:
         for face in now_granted - granted:
             neighbour = self.of(face)
             neighbour.granted[entry.reference] = entry
-            neighbour.follows = True
+            neighbour.owes_digest = True
             self._schedule(neighbour)
         entry.indexed = now_held, now_granted
 
@@ -477,7 +478,7 @@ class Neighbours:
                 neighbour.renews = neighbour.renews or is_silent
                 self._ask(neighbour, now)
                 return False
-        if neighbour.follows and now >= neighbour.compared_at + HELLO:
+        if neighbour.owes_digest and now >= neighbour.compared_at + HELLO:
             self._say(neighbour, Hello(neighbour.challenge, granted=neighbour.compared(now)))
         return False
 
@@ -501,7 +502,7 @@ class Neighbours:
         states = _fitting(map(neighbour.news, neighbour.pending_notices))
         held = neighbour.pending_held = membership(neighbour.asked()) if neighbour.renews else None
         granted = None
-        if neighbour.follows and now >= neighbour.compared_at + HELLO // 2:
+        if neighbour.owes_digest and now >= neighbour.compared_at + HELLO // 2:
             granted = neighbour.compared(now)
         hello = Hello(neighbour.number, None, granted, held, haves, states, is_forgotten=is_dying)
         self._say(neighbour, hello)
