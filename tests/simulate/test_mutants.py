@@ -56,7 +56,7 @@ CAUGHT_BY = {
     "signature unchecked": "storm-of-rewinds",
     "silence unnoticed": 409,
     "silent hops forgotten": "left-hop-delivers",
-    "stray Nack believed": 9,
+    "stray Nack believed": 13,
     "tail-loss probe missing": 17,
     "waiting not told": 600109,
     "what comes by name taken for pushed": "stored-item-is-waited-for",
