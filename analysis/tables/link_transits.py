@@ -18,6 +18,7 @@ from pyspark.sql.types import BooleanType, DataType, LongType, StringType, Struc
 
 from analysis.columns.quantiles import quantile_function
 from analysis.columns.slices import slice_of, with_span
+from analysis.decode.protocols.multicast import SEGMENTS
 from analysis.decode.protocols.registry import in_datagrams
 from analysis.packet_schema import NOTICES, schema_of
 from analysis.run.context import Cases
@@ -289,7 +290,7 @@ def journeys(crossed: DataFrame, most: int) -> DataFrame:
 
     Segments of multicast are left out: only the first of an item says which item it is.
     """
-    about = crossed.where(F.col("feed").isNotNull() & ~F.col("kind").isin("pushed", "resent"))
+    about = crossed.where(F.col("feed").isNotNull() & ~F.col("kind").isin(*SEGMENTS))
     total = about.count()
     if total <= most:
         return about

@@ -222,8 +222,7 @@ class Relay(Hops):
                 self._on_granted(request, largest, now)
             case Given(request, location, payload):
                 track = self._tracks.get(request.track)
-                is_ours = not location.group and location.object < MOST
-                if track is not None and track.own is None and is_ours:
+                if track is not None and track.own is None and _is_of_feed(location):
                     self._on_object(track, location.object, payload, now, is_new=request.part is None)
             case Over(request):
                 self._on_over(request, now)
@@ -369,7 +368,7 @@ class Relay(Hops):
         track = self._tracks.get(request.track)
         if track is None or request.part is not None:
             return
-        if largest is not None and not largest.group and largest.object < MOST:
+        if largest is not None and _is_of_feed(largest):
             track.largest = max(track.largest, largest.object)
         self._retries.set(track.name, None)
         place = next(at for at, each in enumerate(track.upstreams) if each.request is request)
@@ -412,3 +411,8 @@ class Relay(Hops):
                 others = [each for each in self._routes(track.name) if each != lost[0].address]
                 track.left = [*others, lost[0].address]
             self._ask_next(track, now)
+
+
+def _is_of_feed(location: Location) -> bool:
+    """Whether a feed may have an object there, and one more after it."""
+    return not location.group and location.object < MOST

@@ -32,6 +32,8 @@ _SEQUENCE: Final = re.compile(rb'"sequence": ?([1-9][0-9]{0,15}),')
 _HEAD_BYTES: Final = 250
 """Previous, author and sequence are within so many bytes of a message's text, the content is behind them."""
 
+SEGMENTS: Final = ("pushed", "resent")
+"""Kinds of packets with a segment of an item: as it is new, and as it was asked for."""
 _KINDS: Final = {
     "pushed": "segments of items",
     "resent": "segments that were asked for",
@@ -57,7 +59,7 @@ def _read(payload: bytes) -> Datagram:
     except InvalidPacket as error:
         return Datagram("malformed", str(error))
     if isinstance(packet, Item):
-        kind = "resent" if packet.is_repair else "pushed"
+        kind = SEGMENTS[packet.is_repair]
         said = f"{_name(packet.channel)}/{packet.number}"
         return Datagram(kind, None, said, len(packet.segment.content), *_item(packet.segment))
     name = _name(packet.channel) if isinstance(packet, Heartbeat | Request) else None
@@ -83,6 +85,6 @@ DECLARATION: Final = Declaration(
     udp_ports=frozenset((PORT,)),
     kinds=_KINDS,
     layers=tuple(Layer(kind, title) for kind, title in _KINDS.items()),
-    control=frozenset(_KINDS.keys() - {"pushed", "resent"}),
+    control=frozenset(_KINDS.keys() - SEGMENTS),
     datagram=_read,
 )

@@ -9,6 +9,8 @@ bytes is one copy of each item per link of the tree that joins its publisher wit
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
+from analysis.decode.protocols.multicast import SEGMENTS
+
 UDP_PAYLOAD = 1472
 """UDP payload of an Ethernet frame of MTU 1500, bytes."""
 HEADERS = 42
@@ -41,7 +43,7 @@ def segmented_sizes(packets: DataFrame) -> DataFrame:
     which a node forwards alone.
     """
     segments = (
-        packets.where(F.col("kind").isin("pushed", "resent") & (F.col("protocol") == "multicast"))
+        packets.where(F.col("kind").isin(*SEGMENTS) & (F.col("protocol") == "multicast"))
         .groupBy("layering", "name")
         .agg(F.min("frame_bytes").alias("size"), F.max("feed").alias("feed"), F.max("seq").alias("seq"))
         .withColumn("channel", F.substring_index("name", "/", 3))
