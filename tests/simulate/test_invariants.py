@@ -17,7 +17,7 @@ from testbed.verify.kit.outcome import Violation
 from testbed.verify.push.stories.feeds import items_of, name_of
 from testbed.verify.push.stories.story import Feed
 from testbed.verify.push.world.frames import Frame, Reader
-from testbed.verify.push.world.invariants import Delivery, Grants, check_ended, digest
+from testbed.verify.push.world.invariants import Delivery, Grants, check_ended, check_silent, digest
 
 FEED = b"feed"
 
@@ -218,8 +218,11 @@ def test_the_digest_sees_state_and_not_counters() -> None:
     host.receive(face, make_interest(item_name(name_of(SPEC), 1), nonce=1, send_credit=3), None, 0)
     assert digest(host) != routed
     check_ended("a", Host(Forwarder(rng=Random(1))))
+    check_silent("a", Host(Forwarder(rng=Random(1))))
     with pytest.raises(Violation, match=r"state-zero at a: .*PIT entries 1"):
         check_ended("a", host)
+    with pytest.raises(Violation, match=r"state-zero at a: .*alarm at"):
+        check_silent("a", host)
 
 
 def test_a_frame_is_read_by_the_codec_alone() -> None:

@@ -25,7 +25,7 @@ from forwarder.strategies import STRATEGIES
 from forwarder.wire.name import from_uri
 from testbed.verify.classic.clients import Producer, hinted, name_of
 from testbed.verify.kit.outcome import Violation
-from testbed.verify.push.world.invariants import check_ended
+from testbed.verify.push.world.invariants import check_ended, check_silent
 from testbed.verify.soak.applications import (
     Attacker,
     Client,
@@ -427,6 +427,7 @@ class Soak:
         for node in _WORKING:
             host = self.hosts[node]
             check_ended(node, host)
+            check_silent(node, host)
             forwarder = host.forwarder
             for later in (now, now + 10 * SECOND):  # the list expires entries on access
                 forwarder.dead_nonces.has(b"", 0, later)

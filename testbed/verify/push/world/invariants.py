@@ -322,21 +322,28 @@ def check_quiet(asked: Mapping[tuple[str, str, bytes], int], seconds: int, short
 
 def check_ended(name: str, host: Host) -> None:
     """Check that a host has no state of ended subscriptions."""
-    forwarder = host.forwarder
-    left = {
-        "PIT entries": forwarder.pit_entries(),
-        "bytes in the PIT": forwarder.pit_bytes(),
-        "alarm at": host.next_deadline(),
-    }
-    if any(value for value in left.values()):
-        what = ", ".join(f"{word} {value}" for word, value in left.items() if value)
-        raise Violation("state-zero", name, f"all subscriptions have ended, but there is: {what}")
+    entries, size = host.forwarder.pit_entries(), host.forwarder.pit_bytes()
+    if entries or size:
+        raise _left(name, f"PIT entries {entries}, bytes in the PIT {size}")
+
+
+def check_silent(name: str, host: Host) -> None:
+    """Check that a host will do nothing more of its own accord."""
+    alarm = host.next_deadline()
+    if alarm is not None:
+        raise _left(name, f"alarm at {alarm}")
+
+
+def _left(name: str, what: str) -> Violation:
+    return Violation("state-zero", name, f"all subscriptions have ended, but there is: {what}")
 
 
 _NO_STATE = frozenset(
     {"counters", "rejected", "failures", "oversized", "_now", *PACKET_COUNTERS, *BYTE_COUNTERS}
 )
 """Counters, and times of last arrivals."""
+_PLAIN = frozenset({type(None), bool, int, float, str})
+_found_slots: dict[type, list[str]] = {}
 _SKIPPED = (Random, Counter, Counters, type, FunctionType, BuiltinFunctionType, MethodType)
 
 
@@ -351,10 +358,11 @@ def digest(host: Host | Forwarder) -> bytes:
 
 
 def _hash_object(value: Any, update: Callable[[bytes], None], seen: dict[int, tuple[int, Any]]) -> None:
-    if value is None or isinstance(value, (bool, int, float, str)):
+    kind = type(value)
+    if kind in _PLAIN:
         update(f"{value!r};".encode())
         return
-    if isinstance(value, bytes):
+    if kind is bytes:
         update(b"%d:" % len(value))
         update(value)
         return
@@ -364,28 +372,40 @@ def _hash_object(value: Any, update: Callable[[bytes], None], seen: dict[int, tu
         update(b"#%d" % seen[id(value)][0])
         return
     seen[id(value)] = (len(seen), value)  # keeps it alive: compiled code makes tuples on access
-    update(type(value).__name__.encode())
-    if isinstance(value, Mapping):
+    update(kind.__name__.encode())
+    if isinstance(value, (list, tuple, deque)):
+        for inner in value:
+            _hash_object(inner, update, seen)
+    elif isinstance(value, Mapping):
         for key, inner in value.items():
             _hash_object(key, update, seen)
-            _hash_object(inner, update, seen)
-    elif isinstance(value, (list, tuple, deque)):
-        for inner in value:
             _hash_object(inner, update, seen)
     elif isinstance(value, (set, frozenset)):
         for inner in sorted(value):
             _hash_object(inner, update, seen)
     else:
-        for name in _attributes(value):
-            if name not in _NO_STATE:
-                update(name.encode())
-                _hash_object(getattr(value, name, None), update, seen)
+        for name in _slots(kind):
+            _hash_attribute(value, name, update, seen)
+        for name in sorted(getattr(value, "__dict__", ())):
+            _hash_attribute(value, name, update, seen)
 
 
-def _attributes(value: object) -> list[str]:
-    names: dict[str, None] = dict.fromkeys(getattr(value, "__dict__", ()))
-    for kind in type(value).__mro__:
-        slots = kind.__dict__.get("__slots__", ())
-        names.update(dict.fromkeys((slots,) if isinstance(slots, str) else slots))
-        names.update(dict.fromkeys(kind.__dict__.get("__mypyc_attrs__", ())))  # slots of compiled classes
-    return sorted(names)
+def _hash_attribute(
+    value: object, name: str, update: Callable[[bytes], None], seen: dict[int, tuple[int, Any]]
+) -> None:
+    if name not in _NO_STATE:
+        update(name.encode())
+        _hash_object(getattr(value, name, None), update, seen)
+
+
+def _slots(kind: type) -> list[str]:
+    found = _found_slots.get(kind)
+    if found is not None:
+        return found
+    names: set[str] = set()
+    for base in kind.__mro__:
+        slots = base.__dict__.get("__slots__", ())
+        names.update((slots,) if isinstance(slots, str) else slots)
+        names.update(base.__dict__.get("__mypyc_attrs__", ()))  # slots of compiled classes
+    found = _found_slots[kind] = sorted(names - {"__dict__"})
+    return found

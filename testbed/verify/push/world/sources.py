@@ -14,6 +14,7 @@ its next answer shows; or that, or a Hello, shows that the neighbour offers the 
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 
 from forwarder.lli.entry import FeedEntry, Memory
 from forwarder.lli.estimates import MAX_TIMEOUT
@@ -21,7 +22,7 @@ from forwarder.lli.neighbours import HELLO
 from forwarder.lli.table import REMEMBERED, FeedTable
 from forwarder.lli.upstream import MAX_TRIES
 from forwarder.wire.evidence import Evidence
-from forwarder.wire.hello import reference
+from forwarder.wire.hello import reference as _reference
 from testbed.verify.kit.outcome import Violation
 from testbed.verify.push.world.frames import Frame
 from testbed.verify.push.world.links import Cable
@@ -34,6 +35,8 @@ neighbour, and notification downstream.
 
 _COUNTED = ("demands", "deaths", "waits")
 """Forwarder counters of this part of the protocol."""
+
+reference = lru_cache(256)(_reference)  # asked for at each event
 
 Key = tuple[str, bytes]
 """A node, and a feed."""

@@ -6,20 +6,22 @@ and index there.
 
 A story ends with a calm: links are up, frames have no faults, stalled readers read. Within the promised time
 (see promise) every connected subscriber must have everything, or a named error. Then all cancel, and after
-the longest lifetime (or earlier, see LONG_NS) no state may be left anywhere.
+the longest lifetime (or earlier, see LONG_NS) no state may be left anywhere; and the last Hello that a node
+owes a neighbour goes out before HELLO has passed once more.
 """
 
 from collections import Counter
 from collections.abc import Callable
 
 from base.units import SECOND, US
+from forwarder.lli.neighbours import HELLO
 from testbed.verify.kit.outcome import OutcomeOptions, Violation
 from testbed.verify.push.stories.promise import QUOTA_NS, promise
 from testbed.verify.push.stories.story import Story
 from testbed.verify.push.world.beside import ExtraTraffic
 from testbed.verify.push.world.carrier import Carrier
 from testbed.verify.push.world.happenings import StepRunner
-from testbed.verify.push.world.invariants import Grants, check_ended, check_quiet
+from testbed.verify.push.world.invariants import Grants, check_ended, check_quiet, check_silent
 from testbed.verify.push.world.links import Wire
 from testbed.verify.push.world.log import Log
 from testbed.verify.push.world.network import Network, NodePlace
@@ -102,6 +104,9 @@ class World:
             lifetime = self._beside.longest(lifetime)
         self._time.run(self.now + lifetime + LINGER_NS)
         self._check_ended()
+        self._time.run(self.now + HELLO)
+        for place in places:
+            check_silent(place.name, place.host)
 
     def _catch_up(self, last: int) -> None:
         """Continue until nobody misses anything."""
