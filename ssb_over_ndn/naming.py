@@ -47,6 +47,9 @@ CONSUMERS = from_uri("/ssb/consumers")
 SYNC_ALL = from_uri("/ssb") + _SYNC
 """The prefix of the sync group of all feeds: /ssb/32=sync."""
 
+PSYNC_ALL = from_uri("/ssb/32=psync")
+"""The prefix of the group of all feeds that PSync keeps: /ssb/32=psync."""
+
 
 def log_name(author: str) -> bytes:
     """Return the name of the feed of an author (`@...=.ed25519`): /ssb/logs/<id>."""
@@ -57,6 +60,12 @@ def read_log_name(name: bytes) -> str | None:
     """Return the author of the feed whose name is a prefix of a name; None if there is none."""
     key = _digest(LOGS, name)
     return None if key is None else _author(key)
+
+
+def is_log_name(name: bytes) -> bool:
+    """Return whether a name is a feed's, and has nothing behind it."""
+    author = read_log_name(name)
+    return author is not None and log_name(author) == name
 
 
 def log_key(name: bytes) -> str:

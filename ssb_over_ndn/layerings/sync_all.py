@@ -6,17 +6,62 @@ newest numbers of all feeds, whether it follows them or not. The rest is as in s
 
 from collections.abc import Callable
 from random import Random
-from typing import Any
+from typing import Any, Protocol
 
-from forwarder.wire.lp import open_interest
-from forwarder.wire.packet import Data, Interest
+from forwarder.wire.lp import parse_lp
+from forwarder.wire.packet import DATA, Data, Interest, parse_data, parse_interest
+from forwarder.wire.tlv import MalformedPacket
 from ssb.application import Event
 from ssb_over_ndn.following.follower import Follower, Scout
 from ssb_over_ndn.layerings.sync import Member, Vector, bootstrap_of
-from ssb_over_ndn.naming import SYNC_ALL, log_name, read_log_name
+from ssb_over_ndn.naming import SYNC_ALL, is_log_name
 from ssb_over_ndn.serving.server import Announcer
 
 _MOST_ENTRIES = 65_536
+
+
+class GroupMember(Protocol):
+    """A member of a group of all feeds, of one sync protocol or another.
+
+    Attributes:
+        newest: feed's name -> its newest known item.
+        changed: the feeds with newer items than at the last look.
+    """
+
+    newest: dict[bytes, int]
+    changed: dict[bytes, None]
+
+    def send(self, now: int) -> None:
+        """Begin: ask for the others' state."""
+
+    def publish(self, feed: bytes, seq: int, item: Data, now: int) -> None:
+        """Announce an item of a local feed."""
+
+    def on_interest(self, interest: Interest, now: int) -> None:
+        """Receive an Interest."""
+
+    def on_data(self, data: Data, now: int) -> None:
+        """Receive a Data packet."""
+
+    def on_nack(self, interest: Interest, now: int) -> None:
+        """Receive a Nack."""
+
+    def take_outputs(self) -> list[bytes]:
+        """Return the packets for the forwarder."""
+        ...
+
+    def next_deadline(self) -> int | None:
+        """Return when wake() is due, ns."""
+
+    def wake(self, now: int) -> None:
+        """Process the timers."""
+
+    def stop(self) -> None:
+        """Leave the group."""
+
+    def ends(self) -> tuple[int, int]:
+        """Return the names that it knows, and the bytes of its state."""
+        ...
 
 
 class AllMember(Member):
@@ -31,11 +76,12 @@ class AllMember(Member):
         super().__init__(SYNC_ALL, **more)
         self.newest: dict[bytes, int] = {}
         self.changed: dict[bytes, None] = {}
+        self._bootstraps: dict[bytes, int] = {}  # of local feeds
 
     def accepts(self, vector: Vector) -> bool:
         """See Member: names are those of feeds."""
         new = vector.keys() - self.vector.keys()
-        return len(self.vector) + len(new) <= _MOST_ENTRIES and all(_is_log(name) for name, _ in new)
+        return len(self.vector) + len(new) <= _MOST_ENTRIES and all(is_log_name(name) for name, _ in new)
 
     def on_interest(self, interest: Interest, now: int) -> None:
         """See Member."""
@@ -45,6 +91,19 @@ class AllMember(Member):
                 self.newest[name] = seq
                 self.changed[name] = None
 
+    def publish(self, feed: bytes, seq: int, item: Data, now: int) -> None:
+        """See GroupMember."""
+        if seq == 1:
+            self._bootstraps[feed] = bootstrap_of(feed, item)
+        self.update(feed, self._bootstraps.get(feed, 0), seq, now)
+
+    def on_nack(self, interest: Interest, now: int) -> None:
+        """See GroupMember: nothing waits for an answer."""
+
+    def ends(self) -> tuple[int, int]:
+        """See GroupMember: the names of the vector, and its bytes."""
+        return len(self.vector), self.size()
+
 
 class Group:
     """A node's end of the group: the application that receives its Sync Interests.
@@ -52,17 +111,17 @@ class Group:
     The node is a member while it follows a feed or may publish.
 
     Args:
-        rng: source of nonces and of the timers' randomness.
-        parameters: see Member, and Follower for those of `fetch`.
+        member: the group's, which does the rest.
+        rng, buffer, lifetime_ms: see Follower.
 
     Attributes:
         refresh: called with a feed and the time when the feed may have newer items.
     """
 
-    def __init__(self, rng: Random, *, buffer: int, lifetime_ms: int, **parameters: int) -> None:
+    def __init__(self, member: GroupMember, rng: Random, *, buffer: int, lifetime_ms: int) -> None:
+        self.member = member
         self._rng = rng
         self._fetch = {"buffer": buffer, "lifetime_ms": lifetime_ms}
-        self.member = AllMember(rng=rng, **parameters)
         self.refresh: Callable[[bytes, int], None] = lambda feed, now: None
         self._ends = 0
 
@@ -89,10 +148,18 @@ class Group:
 
     def receive(self, packet: bytes, now: int) -> None:
         """See Application."""
-        interest = open_interest(packet)
-        if interest is None or not self._ends:
+        if not self._ends:
             return
-        self.member.on_interest(interest, now)
+        try:
+            header = parse_lp(packet)
+            if header.fragment[:1] == bytes((DATA,)):
+                self.member.on_data(parse_data(header.fragment), now)
+            elif header.nack_reason is not None:
+                self.member.on_nack(parse_interest(header.fragment), now)
+            elif header.fragment:
+                self.member.on_interest(parse_interest(header.fragment), now)
+        except MalformedPacket:
+            return
         changed, self.member.changed = self.member.changed, {}
         for feed in changed:
             self.refresh(feed, now)
@@ -106,8 +173,8 @@ class Group:
         return []
 
     def ends(self) -> tuple[int, int]:
-        """See Subscriber: the names of the vector, and its bytes."""
-        return len(self.member.vector), self.member.size()
+        """See Subscriber: the names that the member knows, and the bytes of its state."""
+        return self.member.ends()
 
     def next_deadline(self) -> int | None:
         """See Application."""
@@ -125,13 +192,10 @@ class AllAnnouncer(Announcer):
         super().__init__()
         self._feed = feed
         self._group = group
-        self._bootstrap = 0
 
     def published(self, seq: int, item: Data, now: int) -> None:
         """See Announcer."""
-        if seq == 1:
-            self._bootstrap = bootstrap_of(self._feed, item)
-        self._group.member.update(self._feed, self._bootstrap, seq, now)
+        self._group.member.publish(self._feed, seq, item, now)
 
     def stop(self) -> None:
         """See Announcer."""
@@ -158,8 +222,3 @@ class AllScout(Scout):
     def wake(self, now: int) -> None:
         """See Scout."""
         self.tip = max(self.tip, self._group.member.newest.get(self._feed, 0))
-
-
-def _is_log(name: bytes) -> bool:
-    author = read_log_name(name)
-    return author is not None and log_name(author) == name

@@ -72,6 +72,7 @@ _OWN_PLACES = (
     "invite",
     "multicast",
     "moq",
+    "psync",
 )
 """Layerings with a fixed index, and so one colour and dash on every page.
 

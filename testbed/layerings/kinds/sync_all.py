@@ -1,6 +1,7 @@
-"""Nodes of a network with one sync group for all feeds: the layering `sync-all`."""
+"""Nodes of a network with one sync group for all feeds: the layerings `sync-all` and `psync`."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 
 from pydantic import Field
 
@@ -9,11 +10,12 @@ from ssb.application import Plan
 from ssb_over_ndn.following.subscriber import Reporter, Subscriber
 from ssb_over_ndn.following.subscriptions import Subscription
 from ssb_over_ndn.layerings import sync
-from ssb_over_ndn.layerings.sync_all import Group
-from ssb_over_ndn.naming import SYNC_ALL
-from testbed.layerings.kinds.ndn import SyncParameters
+from ssb_over_ndn.layerings.psync import PsyncMember
+from ssb_over_ndn.layerings.sync_all import AllMember, Group, GroupMember
+from ssb_over_ndn.naming import PSYNC_ALL, SYNC_ALL
+from testbed.layerings.kinds.ndn import FetchParameters, SyncParameters
 from testbed.layerings.nodes.ndn_node import MulticastTree, NdnLayering, NdnNode
-from testbed.layerings.nodes.node import Context, Node
+from testbed.layerings.nodes.node import Context
 from testbed.layerings.nodes.titles import title
 from testbed.layerings.nodes.workload import Feature
 
@@ -25,8 +27,23 @@ class SyncAllParameters(SyncParameters):
     """A larger state vector is sent in parts of at most so many bytes."""
 
 
-class SyncAllLayering(NdnLayering):
-    """See the module."""
+class PsyncParameters(FetchParameters):
+    """Parameters of `psync`, with the defaults of the authors' library but for `ahead`."""
+
+    entries: int = Field(default=80, ge=1, le=400)
+    """Feeds in which two members may differ for a table to tell them (ibfCount); 400 fill a packet."""
+    interest_ms: int = Field(default=1000, ge=1, le=3_600_000)
+    """Lifetime of a Sync Interest; it is sent again after half of it and 100 to 500 ms."""
+    freshness_ms: int = Field(default=1000, ge=1, le=3_600_000)
+    """FreshnessPeriod of answers to Sync Interests."""
+    ahead: int = Field(default=64, ge=1, le=1024)
+    """So many numbers after its own a member tries, to see whether another knows a later one. The library
+    tries 1, and tells members that are two ahead what is old.
+    """
+
+
+class GroupLayering(NdnLayering):
+    """A layering with one group for all feeds."""
 
     __slots__ = ()
 
@@ -37,32 +54,42 @@ class SyncAllLayering(NdnLayering):
         """
         return super().carries - {Feature.ARCHIVE, Feature.GATEWAYS, Feature.PICTURES}
 
-    def build(self, context: Context) -> Node:
-        """Build a node of a run."""
-        return SyncAllNode(context, self)
 
-
-class SyncAllNode(NdnNode):
+class GroupNode(NdnNode):
     """A node, and its end of the group. The group's Interests take the paths to the first feed's publisher.
+
+    Args:
+        context, layering: see NdnNode.
+        prefix: the group's.
+        member: makes the node's member, of a source of randomness and the layering's own parameters.
 
     Attributes: see Node.
     """
 
     _group: Group
 
+    def __init__(
+        self, context: Context, layering: NdnLayering, *, prefix: bytes, member: Callable[..., GroupMember]
+    ) -> None:
+        self._prefix = prefix
+        self._member = member
+        super().__init__(context, layering)
+
     def _add_feeds(self) -> None:
         """See NdnNode; also join the group."""
-        self._group = group = Group(self._rng, **self._context.parameters)
+        own = dict(self._context.parameters)
+        fetch = {name: own.pop(name) for name in FetchParameters.model_fields}
+        self._group = group = Group(self._member(rng=self._rng, **own), self._rng, **fetch)
         self._layering = self._layering._replace(
             subscription=group.subscription, announcer=lambda feed, rng, parameters: group.announcer(feed)
         )
-        self._route((SYNC_ALL,), self._attach(group))
-        self.host.forwarder.choose_strategy(SYNC_ALL, MulticastStrategy)
+        self._route((self._prefix,), self._attach(group))
+        self.host.forwarder.choose_strategy(self._prefix, MulticastStrategy)
         workload = self._workload
         members = sorted({*workload.publishers, *workload.follows})
         if workload.branch is not None:
             members.append(workload.branch.publisher)
-        self._multicasts.append(MulticastTree(SYNC_ALL, members, (workload.feeds[0].publisher,), True))
+        self._multicasts.append(MulticastTree(self._prefix, members, (workload.feeds[0].publisher,), True))
         super()._add_feeds()
 
     def _subscriber(self, subscriptions: Mapping[bytes, Subscription], plan: Plan) -> Reporter:
@@ -71,4 +98,15 @@ class SyncAllNode(NdnNode):
         return subscriber
 
 
-SYNC_ALL_LAYERING = SyncAllLayering(title("sync-all"), SyncAllParameters, sync.subscribe)
+def _layering(
+    name: str, parameters: type[FetchParameters], prefix: bytes, member: Callable[..., GroupMember]
+) -> GroupLayering:
+    node = partial(GroupNode, prefix=prefix, member=member)
+    return GroupLayering(title(name), parameters, sync.subscribe, node=node)
+
+
+GROUP_LAYERINGS = {
+    "sync-all": _layering("sync-all", SyncAllParameters, SYNC_ALL, AllMember),
+    "psync": _layering("psync", PsyncParameters, PSYNC_ALL, PsyncMember),
+}
+"""Layerings with one group for all feeds, by name."""

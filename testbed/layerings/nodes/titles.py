@@ -17,6 +17,7 @@ TITLES = {
         "lli-selective": "Controlled push, repaired end to end item by item",
         "notify-each": "SSB over plain NDN, an Interest to each consumer",
         "sync-all": "SSB over plain NDN, State Vector Sync with one group for all feeds",
+        "psync": "SSB over plain NDN, PSync with one group for all feeds",
         "sparse": "SSB over plain NDN, the newest part of a log, with skip links",
         "link": "SSB over NDN, storage providers found by a name service",
         "ndn": "Plain NDN, whole objects by their segments",

@@ -1,0 +1,475 @@
+"""PSync's full sync (Zhang, Lehman and Wang, INFOCOM 2017), and the layering `psync`.
+
+All nodes that publish or follow are the group `/ssb/32=psync`. A member knows the newest number of each feed,
+and sums these up in a Table of fixed size. Its Sync Interest carries the table in its name: members that know
+the same send the same Interest, which forwarders aggregate, and which waits for news. A member that knows
+more takes one table from the other, sees in which feeds they differ, and answers with these. If they differ
+in too many, it answers with all that it knows.
+
+    Interest  <group>/<table, by zlib>/<sum of all numbers>
+    Data      <name of the Interest>/v=<version>/seg=<number>
+    content   by zlib: PsyncContent (128), of Names <feed>/<number>
+
+Formats, times and rules are those of the authors' library (named-data/PSync, FullProducer, May 2025), but for
+two: `ahead`, and tables that are no sum of keys, from which it subtracts for ever. A publisher joins with its
+first item. Answers have a digest for a signature, as in ssb_over_ndn.layerings.sync.
+"""
+
+import struct
+import zlib
+from collections.abc import Iterable, Iterator
+from random import Random
+from typing import Final, NamedTuple
+
+from mmh3 import hash as murmur3
+
+from base.timers import earliest
+from base.units import MS
+from forwarder.wire.name import GENERIC, NAME, SEGMENT, VERSION, component, components
+from forwarder.wire.packet import LARGEST_PACKET, Data, Interest, make_data, make_interest
+from forwarder.wire.tlv import MalformedPacket, element, elements, nni, read_header, read_nni
+from ssb_over_ndn.naming import PSYNC_ALL, is_log_name, read_segment
+from ssb_over_ndn.serving.server import Announcer
+
+PSYNC_CONTENT: Final = 128
+
+_HASHES = 3
+_CHECK_SEED = 11
+_CELL = struct.Struct(">iII")
+_KEY = struct.Struct("<I")
+_JITTER_MS = 100, 500
+_TRIES = 2
+_FULL_FRESHNESS_MS = 10
+_SEGMENT_BYTES = LARGEST_PACKET // 2
+_MOST_SEGMENTS = 1024
+_MOST_ENTRIES = 65_536
+_MOST_INTERESTS = 1024  # that wait at a member
+
+
+class Difference(NamedTuple):
+    """What two tables differ in.
+
+    Attributes:
+        is_whole: the keys below are all.
+        ours, theirs: keys that only the first, or the second, has.
+    """
+
+    is_whole: bool
+    ours: set[int]
+    theirs: set[int]
+
+
+class Table:
+    """An invertible Bloom lookup table of 32-bit keys (Eppstein et al., "What's the difference?", 2011).
+
+    Args:
+        entries: keys in which two tables may differ for the difference to be found, most times.
+    """
+
+    def __init__(self, entries: int) -> None:
+        cells = entries + entries // 2
+        cells += -cells % _HASHES
+        self._counts = [0] * cells
+        self._keys = [0] * cells
+        self._checks = [0] * cells
+
+    def add(self, key: int, times: int = 1) -> None:
+        """Add a key; `times` -1: remove it."""
+        wire = _KEY.pack(key)
+        check = murmur3(wire, _CHECK_SEED, signed=False)
+        part = len(self._counts) // _HASHES
+        for n in range(_HASHES):
+            at = n * part + murmur3(wire, n, signed=False) % part
+            self._counts[at] += times
+            self._keys[at] ^= key
+            self._checks[at] ^= check
+
+    def difference(self, other: "Table") -> Difference:
+        """Return the difference to another table of the same size."""
+        rest = Table(0)
+        rest._counts = [a - b for a, b in zip(self._counts, other._counts, strict=True)]
+        rest._keys = [a ^ b for a, b in zip(self._keys, other._keys, strict=True)]
+        rest._checks = [a ^ b for a, b in zip(self._checks, other._checks, strict=True)]
+        found: dict[int, int] = {}
+        while (pure := rest._pure()) is not None:
+            key, times = pure
+            if key in found:  # no sum of keys
+                break
+            found[key] = times
+            rest.add(key, -times)
+        ours = {key for key, times in found.items() if times == 1}
+        return Difference(not rest, ours, found.keys() - ours)
+
+    def _pure(self) -> tuple[int, int] | None:
+        """Return the key of a cell with a single one, and how often it is there: 1 or -1."""
+        for count, key, check in zip(self._counts, self._keys, self._checks, strict=True):
+            if count in (1, -1) and murmur3(_KEY.pack(key), _CHECK_SEED, signed=False) == check:
+                return key, count
+        return None
+
+    def __bool__(self) -> bool:
+        return any(self._counts) or any(self._keys) or any(self._checks)
+
+    def encode(self) -> bytes:
+        """Return its cells in order, compressed."""
+        cells = zip(self._counts, self._keys, self._checks, strict=True)
+        return zlib.compress(b"".join(_CELL.pack(*cell) for cell in cells), 9)
+
+    def decode(self, value: bytes) -> "Table":
+        """Return an encoded table of the same size; raise MalformedPacket if there is none."""
+        wire = decompress(value, _CELL.size * len(self._counts))
+        if len(wire) != _CELL.size * len(self._counts):
+            raise MalformedPacket("a table of another size")
+        table = Table(0)
+        cells = [*_CELL.iter_unpack(wire)]
+        table._counts = [count for count, _, _ in cells]
+        table._keys = [key for _, key, _ in cells]
+        table._checks = [check for _, _, check in cells]
+        return table
+
+    def size(self) -> int:
+        """Return its bytes."""
+        return _CELL.size * len(self._counts)
+
+
+def decompress(value: bytes, most: int) -> bytes:
+    """Decompress by zlib; raise MalformedPacket if that fails, or for more than `most` bytes."""
+    inflater = zlib.decompressobj()
+    try:
+        wire = inflater.decompress(value, most + 1)
+    except zlib.error as error:
+        raise MalformedPacket("not compressed by zlib") from error
+    if not inflater.eof or len(wire) > most:
+        raise MalformedPacket("compressed content that is cut off, or too large")
+    return wire
+
+
+def encode_state(names: Iterable[tuple[bytes, int]]) -> bytes:
+    """Encode feeds and numbers as the content of an answer."""
+    inner = b"".join(element(NAME, _numbered(feed, seq)) for feed, seq in names)
+    return zlib.compress(element(PSYNC_CONTENT, inner), 9)
+
+
+def decode_state(content: bytes) -> Iterator[tuple[bytes, int]]:
+    """Yield the feeds and numbers of an answer; raise MalformedPacket. Names of no log are left out."""
+    wire = decompress(content, _MOST_SEGMENTS * _SEGMENT_BYTES)
+    kind, start, end = read_header(wire, 0, len(wire))
+    if kind != PSYNC_CONTENT or end != len(wire):
+        raise MalformedPacket("no PSyncContent")
+    for kind, first, last in elements(wire, start, end):
+        if kind != NAME:
+            raise MalformedPacket("PSyncContent has Names only")
+        name = wire[first:last]
+        *_, number = components(name) or [(0, b"")]
+        feed = name[: -len(component(*number))]
+        if number[0] == GENERIC and is_log_name(feed):
+            yield feed, read_nni(number[1])
+
+
+class _Behind:
+    """A Sync Interest of a member that knows more; it is looked at again when this one has learnt more."""
+
+    def __init__(self, interest: Interest, table: Table, total: int) -> None:
+        self.interest = interest
+        self.table = table
+        self.total = total
+        self.tries = 0
+
+
+class _Fetch:
+    """The answer to this member's Sync Interest, in segments, as far as it has come."""
+
+    def __init__(self, name: bytes) -> None:
+        self.name = name  # with the version
+        self.parts: dict[int, bytes] = {}
+        self.last: int | None = None
+        self.asked = 0  # the highest that was asked for
+
+
+class PsyncMember(Announcer):
+    """A member of the group.
+
+    Args:
+        rng: source of nonces and of the timers' randomness.
+        entries: see Table; the same for all members.
+        interest_ms: lifetime of Sync Interests, which are sent again a while after half of it.
+        freshness_ms: how long an answer is fresh.
+        ahead: so many numbers after its own a member tries, to see whether the other knows a later one. The
+            library tries one. With more between them it tells what is old, and the other rests.
+
+    Attributes:
+        newest: feed's name -> its newest known item.
+        changed: the feeds with newer items than at the last look.
+    """
+
+    def __init__(self, *, rng: Random, entries: int, interest_ms: int, freshness_ms: int, ahead: int) -> None:
+        super().__init__()
+        self.newest: dict[bytes, int] = {}
+        self.changed: dict[bytes, None] = {}
+        self._rng = rng
+        self._lifetime_ms = interest_ms
+        self._freshness_ms = freshness_ms
+        self._ahead = ahead
+        self._table = Table(entries)
+        self._feeds: dict[int, bytes] = {}  # by the keys in the table
+        self._total = 0
+        self._asked = b""  # the name of the Sync Interest that waits for an answer
+        self._asked_at = 0
+        self._fetch: _Fetch | None = None
+        self._rests = False  # an answer said nothing new, and is fresh: caches would give it again
+        self._due: int | None = None
+        self._pending: dict[
+            bytes, tuple[Table, int]
+        ] = {}  # Interests of those that know as much, with their ends
+        self._behind: dict[bytes, _Behind] = {}
+        self._behind_due: int | None = None
+        self._answers: dict[
+            bytes, tuple[list[bytes], int]
+        ] = {}  # segments by the Interest's name, with their ends
+
+    def send(self, now: int) -> None:
+        """Send a Sync Interest."""
+        name = PSYNC_ALL + component(GENERIC, self._table.encode()) + component(GENERIC, nni(self._total))
+        self._fetch = None
+        if self._asked == name and now - self._asked_at < _JITTER_MS[0] * MS:
+            self._due = self._due or now + self._jitter()
+            return
+        self._asked, self._asked_at = name, now
+        self._due = now + self._lifetime_ms * MS // 2 + self._jitter()
+        self._ask(name, is_prefix=True)
+
+    def publish(self, feed: bytes, seq: int, item: Data, now: int) -> None:
+        """Announce an item: answer the Interests that wait for news. The first one joins the group."""
+        self._note(feed, seq)
+        self._rests = False
+        self._expire(now)
+        for name, (table, _) in [*self._pending.items()]:
+            named = self._named(self._table.difference(table).ours)
+            named[feed] = seq
+            self._answer(name, named, self._freshness_ms, now)
+        if self._due is None:
+            self.send(now)
+
+    def on_interest(self, interest: Interest, now: int) -> None:
+        """Receive a Sync Interest, or one for a segment of an answer; other packets are ignored."""
+        if not interest.name.startswith(PSYNC_ALL):
+            return
+        self._expire(now)
+        try:
+            parts = components(interest.name[len(PSYNC_ALL) :])
+            if len(parts) == 2:
+                self._on_sync(interest, parts[0][1], read_nni(parts[1][1]), now)
+            elif len(parts) == 4:
+                self._on_segment_interest(interest.name, parts)
+        except MalformedPacket:
+            return
+
+    def on_data(self, data: Data, now: int) -> None:
+        """Receive a segment of an answer to this member's Sync Interest."""
+        if not self._asked or not data.name.startswith(self._asked):
+            return
+        try:
+            content = self._add_segment(data)
+            if content is not None:
+                self._on_state([*decode_state(content)], now)
+        except MalformedPacket:
+            return
+
+    def on_nack(self, interest: Interest, now: int) -> None:
+        """Receive a Nack: try again soon."""
+        if interest.name == self._asked and self._due is not None:
+            self._due = now + self._jitter()
+
+    def next_deadline(self) -> int | None:
+        """Return when wake() is due, ns."""
+        return earliest(self._due, self._behind_due)
+
+    def wake(self, now: int) -> None:
+        """Process the timers."""
+        self._expire(now)
+        if self._due is not None and self._due <= now:
+            self._rests = False
+            self._due = None
+            self.send(now)
+        if self._behind_due is not None and self._behind_due <= now:
+            self._retry(now)
+
+    def stop(self) -> None:
+        """Leave the group."""
+        self._due = self._behind_due = self._fetch = None
+        self._asked = b""
+        self._pending.clear()
+        self._behind.clear()
+        self._answers.clear()
+
+    def ends(self) -> tuple[int, int]:
+        """Return the names that it knows, and the bytes of these, of all tables and answers."""
+        size = sum(len(feed) + 3 * 8 for feed in self.newest) + self._table.size()
+        size += sum(len(name) + table.size() + 8 for name, (table, _) in self._pending.items())
+        size += sum(len(name) + behind.table.size() for name, behind in self._behind.items())
+        size += sum(sum(map(len, wires)) for wires, _ in self._answers.values())
+        return len(self.newest), size
+
+    def _on_sync(self, interest: Interest, encoded: bytes, total: int, now: int) -> None:
+        name = interest.name
+        if name in self._answers:
+            self.outputs.append(self._answers[name][0][0])
+            return
+        behind = _Behind(interest, self._table.decode(encoded), total)
+        is_kept = name in self._behind or len(self._behind) < _MOST_INTERESTS
+        if self._is_behind(behind, now) and is_kept:
+            self._behind.setdefault(name, behind)
+            if self._behind_due is None:
+                self._behind_due = now + self._jitter()
+
+    def _is_behind(self, other: _Behind, now: int) -> bool:
+        """Answer a Sync Interest, or have it wait for news; return whether this member has to learn first."""
+        name = other.interest.name
+        is_whole, ours, theirs = self._table.difference(other.table)
+        if not is_whole:
+            if other.total > self._total:
+                if other.tries >= _TRIES:
+                    self._renew(now)
+                return other.tries < _TRIES
+            if other.total < self._total or ours or not theirs:
+                self._answer(name, self.newest, _FULL_FRESHNESS_MS, now)
+        elif not ours and not theirs:
+            if len(self._pending) < _MOST_INTERESTS:
+                self._pending[name] = other.table, now + other.interest.lifetime_ms * MS
+        elif not ours:
+            return other.tries < _TRIES
+        else:
+            named = self._named(ours)
+            known = {feed: seq for feed, seq in named.items() if not self._is_old(feed, seq, theirs)}
+            self._answer(name, known, self._freshness_ms, now)
+        return False
+
+    def _is_old(self, feed: bytes, seq: int, theirs: set[int]) -> bool:
+        """Return whether another member knows a later number of a feed, by the keys that only it has."""
+        return any(_key(feed, later) in theirs for later in range(seq + 1, seq + 1 + self._ahead))
+
+    def _retry(self, now: int) -> None:
+        """Look again at the Interests of those that know more."""
+        for name, behind in [*self._behind.items()]:
+            behind.tries += 1
+            if not self._is_behind(behind, now):
+                self._behind.pop(name, None)
+        self._behind_due = now + self._jitter() if self._behind else None
+
+    def _answer(self, name: bytes, known: dict[bytes, int], freshness_ms: int, now: int) -> None:
+        self._pending.pop(name, None)
+        if not known:
+            return
+        content = encode_state(known.items())
+        version = name + component(VERSION, nni(now // 1000))
+        count = -(-len(content) // _SEGMENT_BYTES)
+        segments = [
+            make_data(
+                version + component(SEGMENT, nni(n)),
+                content[n * _SEGMENT_BYTES : (n + 1) * _SEGMENT_BYTES],
+                freshness_ms=freshness_ms,
+                final_block=component(SEGMENT, nni(count - 1)),
+            )
+            for n in range(count)
+        ]
+        self._answers[name] = segments, now + freshness_ms * MS
+        self.outputs.append(segments[0])
+        if name == self._asked:  # this answers the member's own Interest, too
+            self._asked = b""
+            self._renew(now)
+
+    def _on_segment_interest(self, name: bytes, parts: list[tuple[int, bytes]]) -> None:
+        base = name[: len(PSYNC_ALL)] + b"".join(component(*part) for part in parts[:2])
+        segments, _ = self._answers.get(base, ([], 0))
+        number = read_nni(parts[3][1])
+        if number < len(segments) and element(NAME, name) in segments[number]:
+            self.outputs.append(segments[number])
+
+    def _add_segment(self, data: Data) -> bytes | None:
+        """Take a segment in, and ask for more; return the content if it is whole."""
+        rest = components(data.name[len(self._asked) :])
+        if len(rest) != 2 or rest[0][0] != VERSION:
+            raise MalformedPacket("no segment of an answer")
+        last_part = component(*rest[1])
+        number = read_segment(last_part)
+        version = data.name[: -len(last_part)]
+        fetch = self._fetch
+        if fetch is None or fetch.name != version:
+            fetch = self._fetch = _Fetch(version)
+        if data.final_block:
+            fetch.last = read_segment(data.final_block)
+        if fetch.last is None or not number <= fetch.last < _MOST_SEGMENTS:
+            raise MalformedPacket("an answer without an end")
+        fetch.parts[number] = data.content
+        if len(fetch.parts) == fetch.last + 1:
+            self._fetch = None
+            return b"".join(fetch.parts[n] for n in range(fetch.last + 1))
+        for _ in range(2):  # a slow start
+            if fetch.asked < fetch.last:
+                fetch.asked += 1
+                self._ask(version + component(SEGMENT, nni(fetch.asked)), is_prefix=False)
+        return None
+
+    def _on_state(self, state: list[tuple[bytes, int]], now: int) -> None:
+        """Learn from an answer, and send the next Sync Interest when the neighbours have learnt, too."""
+        self._pending.pop(self._asked, None)
+        is_new = False
+        for feed, seq in state:
+            if seq > self.newest.get(feed, 0) and (feed in self.newest or len(self.newest) < _MOST_ENTRIES):
+                self._note(feed, seq)
+                self.changed[feed] = None
+                is_new = True
+        self._rests = not is_new
+        self._due = now + self._jitter() + (0 if is_new else self._freshness_ms * MS)
+        if is_new:
+            self._retry(now)
+
+    def _note(self, feed: bytes, seq: int) -> None:
+        """Have a feed's newest number in the table."""
+        before = self.newest.get(feed, 0)
+        if before:
+            key = _key(feed, before)
+            self._feeds.pop(key, None)
+            self._table.add(key, -1)
+        key = _key(feed, seq)
+        self._feeds[key] = feed
+        self._table.add(key)
+        self.newest[feed] = seq
+        self._total += seq - before
+
+    def _named(self, keys: set[int]) -> dict[bytes, int]:
+        feeds = (self._feeds[key] for key in sorted(keys) if key in self._feeds)
+        return {feed: self.newest[feed] for feed in feeds}
+
+    def _renew(self, now: int) -> None:
+        """Send a Sync Interest now, unless a cache would answer it with nothing new."""
+        if not self._rests and self._due is not None:
+            self.send(now)
+
+    def _ask(self, name: bytes, *, is_prefix: bool) -> None:
+        interest = make_interest(
+            name,
+            nonce=self._rng.getrandbits(32),
+            can_be_prefix=is_prefix,
+            must_be_fresh=is_prefix,
+            lifetime_ms=self._lifetime_ms,
+        )
+        self.outputs.append(interest)
+
+    def _jitter(self) -> int:
+        return self._rng.randint(*_JITTER_MS) * MS
+
+    def _expire(self, now: int) -> None:
+        for table in (self._pending, self._answers):
+            for name in [name for name, (_, end) in table.items() if end <= now]:
+                del table[name]
+
+
+def _numbered(feed: bytes, seq: int) -> bytes:
+    return feed + component(GENERIC, nni(seq))
+
+
+def _key(feed: bytes, seq: int) -> int:
+    """Return the key of a feed's number: a hash of its name."""
+    key: int = murmur3(_numbered(feed, seq), _CHECK_SEED, signed=False)
+    return key
