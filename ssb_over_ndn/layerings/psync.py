@@ -304,7 +304,8 @@ class PsyncMember(Announcer):
 
     def ends(self) -> tuple[int, int]:
         """Return the names that it knows, and the bytes of these, of all tables and answers."""
-        size = sum(len(feed) + 3 * 8 for feed in self.newest) + self._table.size()
+        size = sum(len(feed) + 3 * 8 for feed in self.newest)
+        size += self._table.size() if self._due is not None else 0
         size += sum(len(name) + table.size() + 8 for name, (table, _) in self._pending.items())
         size += sum(len(name) + behind.table.size() for name, behind in self._behind.items())
         size += sum(sum(map(len, wires)) for wires, _ in self._answers.values())

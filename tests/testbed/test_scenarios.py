@@ -269,7 +269,19 @@ def ended(layering: str, told: bool, successor: str | None) -> Result:
 
 @pytest.mark.parametrize(
     "layering",
-    ["pull", "poll", "long-lived", "persistent", "notify", "sync-log", "sync-all", "lli", "ssb", "tiny"],
+    [
+        "pull",
+        "poll",
+        "long-lived",
+        "persistent",
+        "notify",
+        "sync-log",
+        "sync-all",
+        "psync",
+        "lli",
+        "ssb",
+        "tiny",
+    ],
 )
 @pytest.mark.parametrize("told", [True, False])
 def test_who_follows_a_feed_that_ends_goes_on_with_its_successor(layering: str, told: bool) -> None:
