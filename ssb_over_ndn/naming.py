@@ -50,6 +50,9 @@ SYNC_ALL = from_uri("/ssb") + _SYNC
 PSYNC_ALL = from_uri("/ssb/32=psync")
 """The prefix of the group of all feeds that PSync keeps: /ssb/32=psync."""
 
+PUBSUB_ALL = from_uri("/ssb/32=sync-ps")
+"""The prefix of the group of nodes that publish by SVS-PS: /ssb/32=sync-ps."""
+
 
 def log_name(author: str) -> bytes:
     """Return the name of the feed of an author (`@...=.ed25519`): /ssb/logs/<id>."""

@@ -25,7 +25,7 @@ _RUNGS = ("scan", "append-poll", "gossip", "gossip-skip", "flood", "ebt", "hub")
 _OWN = {
     **dict.fromkeys((*_PULLED, *_PUSHED), "kinds.ndn:NDN_LAYERINGS"),
     "notify-each": "kinds.notify_each:NOTIFY_EACH_LAYERING",
-    **dict.fromkeys(("sync-all", "psync"), "kinds.sync_all:GROUP_LAYERINGS"),
+    **dict.fromkeys(("sync-all", "psync", "sync-ps"), "kinds.sync_all:GROUP_LAYERINGS"),
     "sparse": "kinds.sparse:SPARSE_LAYERING",
     "link": "kinds.link:LINK",
     "ndn": "kinds.ndn:PLAIN_NDN",

@@ -17,8 +17,8 @@ from forwarder.wire.name import from_uri, to_uri
 from forwarder.wire.packet import DATA, make_data, parse_data, parse_interest
 from forwarder.wire.tlv import MalformedPacket, read_header
 from ssb.keys import Identity
-from ssb_over_ndn.layerings.psync import PsyncMember
 from ssb_over_ndn.naming import PSYNC_ALL, log_name
+from ssb_over_ndn.sync.psync import PsyncMember
 
 HERE = Path(__file__).parent / "psync"
 FEEDS = [log_name(Identity.from_seed(bytes([n]) * 32).ref) for n in range(120)]

@@ -19,7 +19,7 @@ from forwarder.wire.packet import Interest, parse_data, parse_interest
 from mutants.patches import Mutants, Patch, instead, returns
 from ssb_over_ndn.following.fetch import CongestionWindow, Fetcher
 from ssb_over_ndn.layerings.pull import Question
-from ssb_over_ndn.layerings.sync_log import LogMember
+from ssb_over_ndn.sync.log_sync import LogMember
 
 
 def _unknown(original: Any, self: DeadNonces, *rest: Any) -> bool:

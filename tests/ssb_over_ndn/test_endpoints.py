@@ -19,7 +19,6 @@ from ssb_over_ndn.following.subscriber import Subscriber
 from ssb_over_ndn.following.subscriptions import Subscription
 from ssb_over_ndn.layerings.notify import Notifier
 from ssb_over_ndn.layerings.persistent import Pusher
-from ssb_over_ndn.layerings.sync import FeedMember
 from ssb_over_ndn.naming import (
     hash_name,
     log_name,
@@ -31,6 +30,7 @@ from ssb_over_ndn.naming import (
     read_notify_name,
 )
 from ssb_over_ndn.serving.publisher import Publisher
+from ssb_over_ndn.sync.state_vector import FeedMember
 from testbed.layerings.kinds.ndn import NDN_LAYERINGS as LAYERINGS
 
 FEED = feed_of(5)

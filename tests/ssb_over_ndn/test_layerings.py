@@ -15,8 +15,8 @@ from forwarder.wire.parameters import make_interest_with_parameters
 from ssb.application import Plan
 from ssb.keys import Identity
 from ssb.message import Message
-from ssb_over_ndn.layerings.sync_log import encode_extension
 from ssb_over_ndn.naming import extend_prefix, log_name, message_packet
+from ssb_over_ndn.sync.log_sync import encode_extension
 from testbed.layerings.kinds.ndn import NDN_LAYERINGS as LAYERINGS
 
 BAD = Link(loss=0.1, twice=0.1, jitter=6 * MS)

@@ -15,8 +15,8 @@ from forwarder.wire.name import from_uri, to_uri
 from forwarder.wire.packet import make_data
 from forwarder.wire.parameters import make_interest_with_parameters, parameters_of
 from forwarder.wire.tlv import MalformedPacket, element
-from ssb_over_ndn.layerings.sync import FeedMember, bootstrap_time, decode_vector, encode_vector
 from ssb_over_ndn.naming import log_name, sync_prefix
+from ssb_over_ndn.sync.state_vector import FeedMember, bootstrap_time, decode_vector, encode_vector
 
 FEED = log_name(feed_of(1)[0].author)
 GROUP = sync_prefix(FEED) + from_uri("/v=3")

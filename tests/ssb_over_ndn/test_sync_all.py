@@ -16,7 +16,9 @@ from forwarder.wire.name import from_uri, to_uri
 from forwarder.wire.packet import LARGEST_PACKET, make_data
 from forwarder.wire.parameters import make_interest_with_parameters, parameters_of
 from ssb.keys import Identity
-from ssb_over_ndn.layerings.sync import (
+from ssb_over_ndn.naming import LOGS, SYNC_ALL, log_name
+from ssb_over_ndn.sync.group import AllMember
+from ssb_over_ndn.sync.state_vector import (
     LARGEST_VECTOR,
     FeedMember,
     Vector,
@@ -25,8 +27,6 @@ from ssb_over_ndn.layerings.sync import (
     encode_vector,
     parts_of,
 )
-from ssb_over_ndn.layerings.sync_all import AllMember
-from ssb_over_ndn.naming import LOGS, SYNC_ALL, log_name
 from testbed.layerings.nodes.workload import Feature
 from testbed.layerings.registry import LAYERINGS
 

@@ -13,8 +13,8 @@ from forwarder.wire.name import from_uri
 from forwarder.wire.packet import Interest, make_data, parse_data, parse_interest
 from forwarder.wire.parameters import make_interest_with_parameters, parameters_of
 from forwarder.wire.tlv import MalformedPacket
-from ssb_over_ndn.layerings.sync_log import LogMember, decode_extension, encode_extension
 from ssb_over_ndn.naming import extend_prefix, log_name, message_packet
+from ssb_over_ndn.sync.log_sync import LogMember, decode_extension, encode_extension
 
 MESSAGES = feed_of(5)
 FEED = log_name(MESSAGES[0].author)

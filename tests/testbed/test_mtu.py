@@ -23,7 +23,7 @@ def sizes(result: Result) -> list[int]:
 
 
 @pytest.mark.parametrize("mtu", [256, 600, 1500])
-@pytest.mark.parametrize("layering", ["pull", "lli", "sync-all", "psync", "ssb"])
+@pytest.mark.parametrize("layering", ["pull", "lli", "sync-all", "psync", "sync-ps", "ssb"])
 def test_no_packet_is_larger_than_the_mtu_and_all_arrive(layering: str, mtu: int) -> None:
     made = scenario(
         layerings=(layering,),

@@ -54,7 +54,8 @@ def test_under_sync_log_each_feed_has_a_group_with_routes_and_a_strategy() -> No
 
 
 @pytest.mark.parametrize(
-    "layering", ["pull", "poll", "persistent", "notify", "notify-each", "sync", "sync-all", "psync"]
+    "layering",
+    ["pull", "poll", "persistent", "notify", "notify-each", "sync", "sync-all", "psync", "sync-ps"],
 )
 def test_who_follows_holds_an_end_of_each_feed(layering: str) -> None:
     emulation = settled(layering)

@@ -73,6 +73,7 @@ _OWN_PLACES = (
     "multicast",
     "moq",
     "psync",
+    "sync-ps",
 )
 """Layerings with a fixed index, and so one colour and dash on every page.
 

@@ -13,10 +13,11 @@ from typing import Any
 from pydantic import Field, model_validator
 
 from forwarder.lli.upstream import Recovery
-from ssb_over_ndn.layerings import notify, objects, persistent, pull, sync, sync_log
+from ssb_over_ndn.layerings import notify, objects, persistent, pull
 from ssb_over_ndn.layerings.lookahead import Lookahead
 from ssb_over_ndn.naming import extend_prefix, notify_prefix, sync_prefix
 from ssb_over_ndn.serving.server import Announcer
+from ssb_over_ndn.sync import log_sync, state_vector
 from testbed.layerings.kinds.lli import LliParameters, PushParameters, lli_node, subscription
 from testbed.layerings.nodes.ndn_node import FollowParameters, Multicast, NdnLayering
 from testbed.layerings.nodes.titles import title
@@ -169,15 +170,15 @@ NDN_LAYERINGS: dict[str, NdnLayering] = {
     "sync": NdnLayering(
         title("sync"),
         SyncParameters,
-        sync.subscribe,
-        announcers(sync.FeedMember, "periodic_ms", "suppression_ms"),
+        state_vector.subscribe,
+        announcers(state_vector.FeedMember, "periodic_ms", "suppression_ms"),
         multicast=Multicast(sync_prefix, among_all=True),
     ),
     "sync-log": NdnLayering(
         title("sync-log"),
         SyncLogParameters,
-        sync_log.subscribe,
-        announcers(partial(sync_log.LogMember, is_writer=True), "first_ms", "longest_ms", "suppression_ms"),
+        log_sync.subscribe,
+        announcers(partial(log_sync.LogMember, is_writer=True), "first_ms", "longest_ms", "suppression_ms"),
         multicast=Multicast(extend_prefix, among_all=True),
     ),
     "lli": _lli("lli", Recovery.IN_NETWORK, PushParameters, node=lli_node),

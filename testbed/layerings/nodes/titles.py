@@ -18,6 +18,7 @@ TITLES = {
         "notify-each": "SSB over plain NDN, an Interest to each consumer",
         "sync-all": "SSB over plain NDN, State Vector Sync with one group for all feeds",
         "psync": "SSB over plain NDN, PSync with one group for all feeds",
+        "sync-ps": "SSB over plain NDN, SVS-PS with one group of nodes",
         "sparse": "SSB over plain NDN, the newest part of a log, with skip links",
         "link": "SSB over NDN, storage providers found by a name service",
         "ndn": "Plain NDN, whole objects by their segments",

@@ -1,7 +1,7 @@
 """State Vector Sync, version 3 (named-data.github.io/StateVectorSync, 2025-01-14), and the layering `sync`.
 
 Publisher and subscribers of a feed are a sync group, `<feed>/32=sync`; there is one group for all feeds in
-ssb_over_ndn.layerings.sync_all. Sync Interests, which forwarders multicast in the group, carry the state
+ssb_over_ndn.sync.group. Sync Interests, which forwarders multicast in the group, carry the state
 vector: the newest number of each publisher. A member sends one when it publishes, and every 30 s; one that
 receives an outdated vector answers, after a random time, unless another member does first. Items are fetched
 by classic Interests under their own names.
@@ -170,13 +170,16 @@ class Member(Announcer):
         self._send(self.vector, now)
         self._steady(now)
 
-    def update(self, name: bytes, bootstrap: int, seq: int, now: int) -> None:
-        """Announce an item to the group."""
+    def on_content(self, content: bytes) -> None:
+        """Receive the content of a Sync Interest's Data: the vector, and what follows it."""
+
+    def update(self, name: bytes, bootstrap: int, seq: int, now: int, more: bytes = b"") -> None:
+        """Announce an item to the group; `more` follows the vector."""
         key = name, bootstrap
         self.vector[key] = seq
         self._updated.pop(key, None)  # the order of this table is that of updates
         self._updated[key] = now
-        self._send(reversed(self._updated), now, most=1)
+        self._send(reversed(self._updated), now, most=1, more=more)
         self._steady(now)
 
     def on_interest(self, interest: Interest, now: int) -> None:
@@ -236,14 +239,14 @@ class Member(Announcer):
         """Leave the group."""
         self._due = self._merged = None
 
-    def _send(self, keys: Iterable[Key], now: int, most: int | None = None) -> None:
+    def _send(self, keys: Iterable[Key], now: int, most: int | None = None, more: bytes = b"") -> None:
         """Send the vector; if it is too large, so many parts of it at most, with some keys first."""
         whole = encode_vector(self.vector)
         if len(whole) <= self._limit:
-            self._emit(self.vector, whole, now)
+            self._emit(self.vector, whole + more, now)
             return
         for part in islice(parts_of(self.vector, keys, self._limit), most):
-            self._emit(part, encode_vector(part) + element(PART), now)
+            self._emit(part, encode_vector(part) + element(PART) + more, now)
 
     def _emit(self, vector: Vector, content: bytes, now: int) -> None:
         self._told |= dict.fromkeys(vector, now)
@@ -272,6 +275,7 @@ class Member(Announcer):
         vector = self.select({key: seq for key, seq in vector.items() if seq})
         if not self.accepts(vector):
             raise MalformedPacket("names that the group cannot have, or too many")
+        self.on_content(data.content)
         return vector, is_whole
 
     def _steady(self, now: int) -> None:

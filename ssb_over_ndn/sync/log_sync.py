@@ -1,7 +1,7 @@
 """Layering `sync-log`: sync for append-only logs of one writer.
 
-State Vector Sync (ssb_over_ndn.layerings.sync) is for data of any kind: a member has to fetch new data, and
-all members repeat their state periodically. Logs allow more:
+State Vector Sync (ssb_over_ndn.sync.state_vector) is for data of any kind: a member has to fetch new data,
+and all members repeat their state periodically. Logs allow more:
 
 - An announcement carries its item. A member with all items before it accepts it at once, as the item's
   signature proves that it extends the log; others fetch the items between. This saves a round trip.
@@ -28,9 +28,9 @@ from forwarder.wire.packet import DATA, SENT_HOP_LIMIT, Data, Interest
 from forwarder.wire.parameters import make_interest_with_parameters, parameters_of
 from forwarder.wire.tlv import MalformedPacket, element, nni, read_header, read_nni
 from ssb_over_ndn.following.follower import Follower, Scout
-from ssb_over_ndn.layerings.sync import SEQ_NO, suppression_timeout
 from ssb_over_ndn.naming import extend_prefix
 from ssb_over_ndn.serving.server import Announcer
+from ssb_over_ndn.sync.state_vector import SEQ_NO, suppression_timeout
 
 _VERSION_1 = component(VERSION, nni(1))
 _LIFETIME_MS = 100  # there are no answers; dead nonces end loops

@@ -12,7 +12,7 @@ in too many, it answers with all that it knows.
 
 Formats, times and rules are those of the authors' library (named-data/PSync, FullProducer, May 2025), but for
 two: `ahead`, and tables that are no sum of keys, from which it subtracts for ever. A publisher joins with its
-first item. Answers have a digest for a signature, as in ssb_over_ndn.layerings.sync.
+first item. Answers have a digest for a signature, as in ssb_over_ndn.sync.state_vector.
 """
 
 import struct

@@ -1,7 +1,7 @@
 """Layering `sync-all`: State Vector Sync as its specification means it, one group for all feeds.
 
 All nodes that publish or follow are the group `/ssb/32=sync`. Each is one member, with one vector of the
-newest numbers of all feeds, whether it follows them or not. The rest is as in ssb_over_ndn.layerings.sync.
+newest numbers of all feeds, whether it follows them or not. The rest is as in ssb_over_ndn.sync.state_vector.
 """
 
 from collections.abc import Callable
@@ -13,9 +13,9 @@ from forwarder.wire.packet import DATA, Data, Interest, parse_data, parse_intere
 from forwarder.wire.tlv import MalformedPacket
 from ssb.application import Event
 from ssb_over_ndn.following.follower import Follower, Scout
-from ssb_over_ndn.layerings.sync import Member, Vector, bootstrap_of
 from ssb_over_ndn.naming import SYNC_ALL, is_log_name
 from ssb_over_ndn.serving.server import Announcer
+from ssb_over_ndn.sync.state_vector import Member, Vector, bootstrap_of
 
 _MOST_ENTRIES = 65_536
 

@@ -1,0 +1,1 @@
+"""Sync protocols: members of a group tell each other what each has."""
