@@ -11,13 +11,17 @@ in too many, it answers with all that it knows.
     content   by zlib: PsyncContent (128), of Names <feed>/<number>
 
 Formats, times and rules are those of the authors' library (named-data/PSync, FullProducer, May 2025), but for
-two: `ahead`, and tables that are no sum of keys, from which it subtracts for ever. A publisher joins with its
-first item. Answers have a digest for a signature, as in ssb_over_ndn.sync.state_vector.
+four: `ahead`; tables that are no sum of keys, from which it subtracts for ever; answers of all that a member
+knows, which it drops after 10 ms, so further segments never come from afar: here they are held until the
+other asks again; and lost segments, for which it asks again: here the next Sync Interest begins anew. A
+publisher joins with its first item. Answers have a digest for a signature, as in
+ssb_over_ndn.sync.state_vector.
 """
 
 import struct
 import zlib
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from random import Random
 from typing import Final, NamedTuple
 
@@ -25,8 +29,16 @@ from mmh3 import hash as murmur3
 
 from base.timers import earliest
 from base.units import MS
+from forwarder.wire.feed import LAST_ITEM
 from forwarder.wire.name import GENERIC, NAME, SEGMENT, VERSION, component, components
-from forwarder.wire.packet import LARGEST_PACKET, Data, Interest, make_data, make_interest
+from forwarder.wire.packet import (
+    LARGEST_PACKET,
+    MOST_LIFETIME_MS,
+    Data,
+    Interest,
+    make_data,
+    make_interest,
+)
 from forwarder.wire.tlv import MalformedPacket, element, elements, nni, read_header, read_nni
 from ssb_over_ndn.naming import PSYNC_ALL, is_log_name, read_segment
 from ssb_over_ndn.serving.server import Announcer
@@ -41,9 +53,13 @@ _JITTER_MS = 100, 500
 _TRIES = 2
 _FULL_FRESHNESS_MS = 10
 _SEGMENT_BYTES = LARGEST_PACKET // 2
+_LEAST_SEGMENT_BYTES = 1000  # the largest table leaves more
+_AROUND_BYTES = 100  # of a segment, beside its content and the name of its answer
 _MOST_SEGMENTS = 1024
 _MOST_ENTRIES = 65_536
 _MOST_INTERESTS = 1024  # that wait at a member
+_MOST_SEGMENTS_HELD = 2 * _MOST_SEGMENTS  # of answers
+_LARGEST_SUM = (1 << 64) - 1  # as far as the library counts; then it begins at 0
 
 
 class Difference(NamedTuple):
@@ -151,7 +167,7 @@ def encode_state(names: Iterable[tuple[bytes, int]]) -> bytes:
 
 
 def decode_state(content: bytes) -> Iterator[tuple[bytes, int]]:
-    """Yield the feeds and numbers of an answer; raise MalformedPacket. Names of no log are left out."""
+    """Yield the feeds and numbers of an answer; raise MalformedPacket. Names of no item are left out."""
     wire = decompress(content, _MOST_SEGMENTS * _SEGMENT_BYTES)
     kind, start, end = read_header(wire, 0, len(wire))
     if kind != PSYNC_CONTENT or end != len(wire):
@@ -162,8 +178,8 @@ def decode_state(content: bytes) -> Iterator[tuple[bytes, int]]:
         name = wire[first:last]
         *_, number = components(name) or [(0, b"")]
         feed = name[: -len(component(*number))]
-        if number[0] == GENERIC and is_log_name(feed):
-            yield feed, read_nni(number[1])
+        if number[0] == GENERIC and is_log_name(feed) and (seq := read_nni(number[1])) <= LAST_ITEM:
+            yield feed, seq
 
 
 class _Behind:
@@ -183,7 +199,7 @@ class _Fetch:
         self.name = name  # with the version
         self.parts: dict[int, bytes] = {}
         self.last: int | None = None
-        self.asked = 0  # the highest that was asked for
+        self.asked = -1  # the highest that was asked for
 
 
 class PsyncMember(Announcer):
@@ -215,6 +231,7 @@ class PsyncMember(Announcer):
         self._total = 0
         self._asked = b""  # the name of the Sync Interest that waits for an answer
         self._asked_at = 0
+        self._is_answered = False
         self._fetch: _Fetch | None = None
         self._rests = False  # an answer said nothing new, and is fresh: caches would give it again
         self._due: int | None = None
@@ -234,13 +251,14 @@ class PsyncMember(Announcer):
         if self._asked == name and now - self._asked_at < _JITTER_MS[0] * MS:
             self._due = self._due or now + self._jitter()
             return
-        self._asked, self._asked_at = name, now
+        self._asked, self._asked_at, self._is_answered = name, now, False
         self._due = now + self._lifetime_ms * MS // 2 + self._jitter()
         self._ask(name, is_prefix=True)
 
     def publish(self, feed: bytes, seq: int, item: Data, now: int) -> None:
         """Announce an item: answer the Interests that wait for news. The first one joins the group."""
-        self._note(feed, seq)
+        if seq > self.newest.get(feed, 0):
+            self._note(feed, seq)
         self._rests = False
         self._expire(now)
         for name, (table, _) in [*self._pending.items()]:
@@ -265,12 +283,13 @@ class PsyncMember(Announcer):
             return
 
     def on_data(self, data: Data, now: int) -> None:
-        """Receive a segment of an answer to this member's Sync Interest."""
-        if not self._asked or not data.name.startswith(self._asked):
+        """Receive a segment of an answer to this member's Sync Interest; only the first answer counts."""
+        if not self._asked or self._is_answered or not data.name.startswith(self._asked):
             return
         try:
             content = self._add_segment(data)
             if content is not None:
+                self._is_answered = True  # until the next is sent, which may be at once
                 self._on_state([*decode_state(content)], now)
         except MalformedPacket:
             return
@@ -298,6 +317,7 @@ class PsyncMember(Announcer):
         """Leave the group."""
         self._due = self._behind_due = self._fetch = None
         self._asked = b""
+        self._rests = False
         self._pending.clear()
         self._behind.clear()
         self._answers.clear()
@@ -336,7 +356,8 @@ class PsyncMember(Announcer):
                 self._answer(name, self.newest, _FULL_FRESHNESS_MS, now)
         elif not ours and not theirs:
             if len(self._pending) < _MOST_INTERESTS:
-                self._pending[name] = other.table, now + other.interest.lifetime_ms * MS
+                lifetime_ms = min(other.interest.lifetime_ms, MOST_LIFETIME_MS)
+                self._pending[name] = other.table, now + lifetime_ms * MS
         elif not ours:
             return other.tries < _TRIES
         else:
@@ -347,7 +368,8 @@ class PsyncMember(Announcer):
 
     def _is_old(self, feed: bytes, seq: int, theirs: set[int]) -> bool:
         """Return whether another member knows a later number of a feed, by the keys that only it has."""
-        return any(_key(feed, later) in theirs for later in range(seq + 1, seq + 1 + self._ahead))
+        last = min(seq + self._ahead, LAST_ITEM)
+        return any(_key(feed, later) in theirs for later in range(seq + 1, last + 1))
 
     def _retry(self, now: int) -> None:
         """Look again at the Interests of those that know more."""
@@ -359,21 +381,27 @@ class PsyncMember(Announcer):
 
     def _answer(self, name: bytes, known: dict[bytes, int], freshness_ms: int, now: int) -> None:
         self._pending.pop(name, None)
-        if not known:
+        version = name + component(VERSION, nni(now // 1000))
+        size = min(_SEGMENT_BYTES, LARGEST_PACKET - len(version) - _AROUND_BYTES)
+        if not known or size < _LEAST_SEGMENT_BYTES:
             return
         content = encode_state(known.items())
-        version = name + component(VERSION, nni(now // 1000))
-        count = -(-len(content) // _SEGMENT_BYTES)
+        last = component(SEGMENT, nni((len(content) - 1) // size))
         segments = [
             make_data(
                 version + component(SEGMENT, nni(n)),
-                content[n * _SEGMENT_BYTES : (n + 1) * _SEGMENT_BYTES],
+                content[at : at + size],
                 freshness_ms=freshness_ms,
-                final_block=component(SEGMENT, nni(count - 1)),
+                final_block=last,
             )
-            for n in range(count)
+            for n, at in enumerate(range(0, len(content), size))
         ]
-        self._answers[name] = segments, now + freshness_ms * MS
+        held_ms = max(freshness_ms, self._lifetime_ms // 2 + _JITTER_MS[1])  # until it asks again
+        self._answers[name] = segments, now + held_ms * MS
+        held = sum(len(each) for each, _ in self._answers.values())
+        while held > _MOST_SEGMENTS_HELD and len(self._answers) > 1:
+            oldest, _ = self._answers.pop(next(iter(self._answers)))
+            held -= len(oldest)
         self.outputs.append(segments[0])
         if name == self._asked:  # this answers the member's own Interest, too
             self._asked = b""
@@ -397,7 +425,7 @@ class PsyncMember(Announcer):
         fetch = self._fetch
         if fetch is None or fetch.name != version:
             fetch = self._fetch = _Fetch(version)
-        if data.final_block:
+        if fetch.last is None and data.final_block:
             fetch.last = read_segment(data.final_block)
         if fetch.last is None or not number <= fetch.last < _MOST_SEGMENTS:
             raise MalformedPacket("an answer without an end")
@@ -405,10 +433,10 @@ class PsyncMember(Announcer):
         if len(fetch.parts) == fetch.last + 1:
             self._fetch = None
             return b"".join(fetch.parts[n] for n in range(fetch.last + 1))
-        for _ in range(2):  # a slow start
-            if fetch.asked < fetch.last:
-                fetch.asked += 1
-                self._ask(version + component(SEGMENT, nni(fetch.asked)), is_prefix=False)
+        missing = (n for n in range(fetch.asked + 1, fetch.last + 1) if n not in fetch.parts)
+        for n in islice(missing, 2):  # a slow start
+            self._ask(version + component(SEGMENT, nni(n)), is_prefix=False)
+            fetch.asked = n
         return None
 
     def _on_state(self, state: list[tuple[bytes, int]], now: int) -> None:
@@ -436,7 +464,7 @@ class PsyncMember(Announcer):
         self._feeds[key] = feed
         self._table.add(key)
         self.newest[feed] = seq
-        self._total += seq - before
+        self._total = self._total + seq - before & _LARGEST_SUM
 
     def _named(self, keys: set[int]) -> dict[bytes, int]:
         feeds = (self._feeds[key] for key in sorted(keys) if key in self._feeds)
