@@ -124,6 +124,7 @@ class Group:
         self._fetch = {"buffer": buffer, "lifetime_ms": lifetime_ms}
         self.refresh: Callable[[bytes, int], None] = lambda feed, now: None
         self._ends = 0
+        self._has_asked = False
 
     def subscription(self, feed: bytes, **more: Any) -> Follower:
         """Return a subscription of a feed; see Follower."""
@@ -137,13 +138,15 @@ class Group:
     def joined(self, now: int) -> None:
         """Count a feed that is followed; the first asks for the group's state."""
         self._ends += 1
-        if self.next_deadline() is None:
+        if not self._has_asked:
+            self._has_asked = True
             self.member.send(now)
 
     def left(self) -> None:
         """Count a feed that is no longer followed or published."""
         self._ends -= 1
         if not self._ends:
+            self._has_asked = False
             self.member.stop()
 
     def receive(self, packet: bytes, now: int) -> None:

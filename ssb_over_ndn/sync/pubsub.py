@@ -8,12 +8,13 @@ Interest that announces an item brings its entry of the mapping. Who misses entr
     content   MappingData (205): Name of the node; MappingEntry (206): SeqNo (204), Name of the item
 
 Items are fetched by their own names, as in other layerings. The specification puts each into a packet with a
-name of the node's, since its names need no routes; ours have routes, and caches have each item once.
+name of the node's, since its names need no routes; ours have routes, and caches have each item once. And a
+member asks for all names that it misses, where the specification has only those with subscriptions ask.
 """
 
-from collections.abc import Iterable, Mapping
-from itertools import islice, takewhile
-from typing import Any, Final
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Any, Final, NamedTuple
 
 from base.timers import earliest
 from base.units import MS, SECOND
@@ -44,6 +45,7 @@ _MAPPING = component(GENERIC, b"MAPPING")
 _FRESHNESS_MS = 1000
 _LARGEST_ANSWER = 8000
 _MOST_NODES = 4096
+_MOST_FEEDS = 65_536
 _MOST_QUESTIONS = 8  # under way
 _MOST_BEYOND = 4096  # names of a node after the first that is missing
 _LONGEST_PAUSE = 60 * SECOND
@@ -93,22 +95,47 @@ class _Source:
     Attributes:
         done: the names of all numbers up to this one are known.
         beyond: later ones with known names.
+        tries: questions in a row without an answer.
+        rests_until: the node is not asked before, ns.
     """
 
     def __init__(self) -> None:
         self.done = 0
         self.beyond: set[int] = set()
-
-
-class _Question:
-    """A question for names."""
-
-    def __init__(self, key: Key, low: int, high: int) -> None:
-        self.key = key
-        self.low = low
-        self.high = high
         self.tries = 0
-        self.due = 0
+        self.rests_until = 0
+
+    def missing(self, newest: int, most: int) -> Iterator[tuple[int, int]]:
+        """Yield the first and last of numbers up to the newest whose names are not known, at most so many."""
+        at, newest = self.done + 1, min(newest, self.done + _MOST_BEYOND)
+        while at <= newest:
+            high = at
+            while high < min(newest, at + most - 1) and high + 1 not in self.beyond:
+                high += 1
+            if at not in self.beyond:
+                yield at, high
+            at = high + 1
+
+    def knows(self, low: int, high: int) -> bool:
+        """Return whether the names of all these numbers are known."""
+        return all(number in self.beyond for number in range(max(low, self.done + 1), high + 1))
+
+
+class _Question(NamedTuple):
+    """A question that waits for an answer.
+
+    Attributes:
+        key: the node that is asked.
+        low, high: the first and the last number.
+        tries: how many before it had no answer.
+        sent: when, ns.
+    """
+
+    key: Key
+    low: int
+    high: int
+    tries: int
+    sent: int
 
 
 class PubSubMember(Member):
@@ -117,7 +144,7 @@ class PubSubMember(Member):
     Args:
         node: the node's name.
         mapping_entries: most names that one question asks for.
-        question_ms: lifetime of questions; the pause until the next doubles up to a minute.
+        question_ms: lifetime of questions. A node that does not answer rests, up to a minute.
         more: see Member.
 
     Attributes:
@@ -134,6 +161,7 @@ class PubSubMember(Member):
         self._names: list[bytes] = []  # of the node's items, in the order of their numbers
         self._sources: dict[Key, _Source] = {}
         self._questions: dict[bytes, _Question] = {}  # by their names
+        self._rest_ends: int | None = None  # the first of a node with missing names
         self._most_entries = mapping_entries
         self._question_ms = question_ms
         self._content = b""
@@ -185,6 +213,8 @@ class PubSubMember(Member):
             return
         if mapping is not None and mapping[0] == question.key[0] and self._learn(question.key, mapping[1]):
             del self._questions[data.name]
+            source = self._sources[question.key]
+            source.tries = source.rests_until = 0
             self._ask(now)
 
     def on_nack(self, interest: Interest, now: int) -> None:
@@ -193,24 +223,25 @@ class PubSubMember(Member):
     def next_deadline(self) -> int | None:
         """See Member."""
         due = super().next_deadline()
-        return due if due is None else earliest(due, *(each.due for each in self._questions.values()))
+        ends = (each.sent + self._question_ms * MS for each in self._questions.values())
+        return due if due is None else earliest(due, self._rest_ends, *ends)
 
     def wake(self, now: int) -> None:
-        """See Member; also repeat questions."""
+        """See Member; also ask again."""
         super().wake(now)
-        for name, question in self._questions.items():
-            if question.due <= now:
-                self._send_question(name, question, now)
+        if super().next_deadline() is not None:
+            self._ask(now)
 
     def stop(self) -> None:
         """See Member."""
         super().stop()
         self._questions.clear()
+        self._rest_ends = None
 
     def ends(self) -> tuple[int, int]:
         """See GroupMember: the feeds, and the bytes of these, of the vector, and of names."""
         size = self.size() + sum(map(len, self._names)) + sum(len(feed) + 8 for feed in self.newest)
-        size += sum(8 + 8 * len(source.beyond) for source in self._sources.values())
+        size += sum(3 * 8 + 8 * len(source.beyond) for source in self._sources.values())
         return len(self.newest), size + sum(len(name) + 4 * 8 for name in self._questions)
 
     def _learn(self, key: Key, names: Mapping[int, bytes]) -> bool:
@@ -221,10 +252,11 @@ class PubSubMember(Member):
             if not source.done < number <= min(self.vector.get(key, 0), source.done + _MOST_BEYOND):
                 continue
             source.beyond.add(number)
-            item = split_item(name)
-            if item is not None and item[1] > self.newest.get(item[0], 0) and is_log_name(item[0]):
-                self.newest[item[0]] = item[1]
-                self.changed[item[0]] = None
+            feed, seq = split_item(name) or (b"", 0)
+            has_room = feed in self.newest or len(self.newest) < _MOST_FEEDS
+            if seq > self.newest.get(feed, 0) and has_room and is_log_name(feed):
+                self.newest[feed] = seq
+                self.changed[feed] = None
         is_new = len(source.beyond) > before
         while source.done + 1 in source.beyond:
             source.done += 1
@@ -232,29 +264,49 @@ class PubSubMember(Member):
         return is_new
 
     def _ask(self, now: int) -> None:
-        """Ask for names that are missing, a few questions at a time."""
-        asked = {(each.key, each.low) for each in self._questions.values()}
-        for key, newest in self.vector.items():
-            if key[0] == self._own:
-                continue
-            source = self._sources.setdefault(key, _Source())
-            at = source.done + 1
-            while at <= min(newest, source.done + _MOST_BEYOND) and len(self._questions) < _MOST_QUESTIONS:
-                if at in source.beyond:
-                    at += 1
-                    continue
-                ahead = range(at, min(newest + 1, at + self._most_entries))
-                high = [*takewhile(lambda number, known=source.beyond: number not in known, ahead)][-1]  # type: ignore[misc]
-                if (key, at) not in asked:
-                    name = _question_name(key, at, high)
-                    question = self._questions[name] = _Question(key, at, high)
-                    self._send_question(name, question, now)
-                at = high + 1
+        """Ask for names that are missing, a few questions at a time; nodes take turns."""
+        self._end_questions(now)
+        self._rest_ends = None
+        if len(self._questions) == _MOST_QUESTIONS:
+            return
+        for key in self.vector:
+            if key not in self._sources and key[0] != self._own:
+                self._sources[key] = _Source()
+        for key, source in [*self._sources.items()]:
+            if source.done < self.vector[key]:
+                self._ask_node(key, source, now)
+                if len(self._questions) == _MOST_QUESTIONS:
+                    return
 
-    def _send_question(self, name: bytes, question: _Question, now: int) -> None:
-        pause = self._question_ms * MS << min(question.tries, 20)
-        question.due = now + min(pause, _LONGEST_PAUSE)
-        question.tries += 1
+    def _ask_node(self, key: Key, source: _Source, now: int) -> None:
+        """Ask a node, which has the turn; only once if it has not answered before."""
+        if source.rests_until > now:
+            self._rest_ends = earliest(self._rest_ends, source.rests_until)
+            return
+        under_way = [each for each in self._questions.values() if each.key == key]
+        for low, high in source.missing(self.vector[key], self._most_entries):
+            if len(self._questions) == _MOST_QUESTIONS or (source.tries and under_way):
+                return
+            if not any(each.low <= low <= each.high for each in under_way):
+                under_way.append(question := _Question(key, low, high, source.tries, now))
+                self._send_question(question)
+                self._sources[key] = self._sources.pop(key)  # its next turn comes after the others'
+
+    def _end_questions(self, now: int) -> None:
+        """End the questions that need no answer any more, and those without one in time."""
+        for name, question in [*self._questions.items()]:
+            source = self._sources[question.key]
+            is_late = question.sent + self._question_ms * MS <= now
+            if is_late:
+                source.tries = question.tries + 1
+                pause = self._question_ms * MS << min(question.tries, 20)
+                source.rests_until = question.sent + min(pause, _LONGEST_PAUSE)
+            if is_late or source.knows(question.low, question.high):
+                del self._questions[name]
+
+    def _send_question(self, question: _Question) -> None:
+        name = _question_name(question.key, question.low, question.high)
+        self._questions[name] = question
         nonce, lifetime = self._rng.getrandbits(32), self._question_ms
         self.outputs.append(make_interest(name, nonce=nonce, lifetime_ms=lifetime, hop_limit=SENT_HOP_LIMIT))
 
@@ -262,7 +314,7 @@ class PubSubMember(Member):
         try:
             parts = components(name[len(self._own + PUBSUB_ALL) :])
             kinds = [kind for kind, _ in parts]
-            if kinds != [TIMESTAMP, GENERIC, SEQUENCE, SEQUENCE]:
+            if kinds != [TIMESTAMP, GENERIC, SEQUENCE, SEQUENCE] or component(*parts[1]) != _MAPPING:
                 return
             bootstrap, low, high = (read_nni(parts[n][1]) for n in (0, 2, 3))
         except MalformedPacket:

@@ -17,7 +17,10 @@ from forwarder.wire.packet import LARGEST_PACKET, make_data
 from forwarder.wire.parameters import make_interest_with_parameters, parameters_of
 from ssb.keys import Identity
 from ssb_over_ndn.naming import LOGS, SYNC_ALL, log_name
+from ssb_over_ndn.sync import group
 from ssb_over_ndn.sync.group import AllMember
+from ssb_over_ndn.sync.psync import PsyncMember
+from ssb_over_ndn.sync.pubsub import node_name
 from ssb_over_ndn.sync.state_vector import (
     LARGEST_VECTOR,
     FeedMember,
@@ -270,3 +273,33 @@ def test_an_archive_has_no_end_of_the_group() -> None:
 
 def test_the_bootstrap_time_is_that_of_the_first_message() -> None:
     assert bootstrap_time(feed_of(1)[0]) == feed_of(1)[0].timestamp // 1000
+
+
+def test_the_first_feed_that_is_followed_has_the_member_ask_whatever_it_has_heard() -> None:
+    """A publisher without items holds an Interest that tells of more, to look at it again."""
+    one, other = (
+        PsyncMember(rng=Random(n), entries=80, interest_ms=1000, freshness_ms=1000, ahead=1) for n in range(2)
+    )
+    end = group.Group(one, Random(1), buffer=8, lifetime_ms=1000)
+    end.announcer(FEEDS[0])
+    other.publish(FEEDS[1], 1, packets.parse_data(make_data(FEEDS[1], b"")), 0)
+    end.receive(other.take_outputs()[0], 0)
+    assert end.next_deadline() is not None
+    end.joined(1)
+    assert len(end.take_outputs()) == 1
+    end.joined(2)
+    assert end.take_outputs() == []
+
+
+def test_nodes_of_a_fork_that_publish_are_asked_for_names() -> None:
+    links = [{"a": "r1", "b": node} for node in ("pub", "pub2", "s1")]
+    made = scenario(
+        layerings=("sync-ps",),
+        subscribers=("s1",),
+        topology={"links": links},
+        workload={"items": 4, "schedule": {"speed": 1e6}},
+        fork={"publisher": "pub2", "after": 2},
+    )
+    nodes = simulate(made, "sync-ps").nodes
+    for name in ("pub", "pub2"):
+        assert all(node.host.forwarder.fib.lookup(node_name(name)) for node in nodes.values())

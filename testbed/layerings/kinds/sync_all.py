@@ -122,7 +122,10 @@ class PubSubNode(GroupNode):
     def _add_feeds(self) -> None:
         """See NdnNode; also route to the nodes that publish."""
         super()._add_feeds()
-        for node in sorted(self._workload.publishers):
+        publishers = set(self._workload.publishers)
+        if self._workload.branch is not None:
+            publishers.add(self._workload.branch.publisher)
+        for node in sorted(publishers):
             if node == self.name:
                 self._route((node_name(node),), self._face)
             else:
