@@ -207,7 +207,7 @@ class PsyncMember(Announcer):
 
     Args:
         rng: source of nonces and of the timers' randomness.
-        entries: see Table; the same for all members.
+        table_feeds: see Table; the same for all members.
         interest_ms: lifetime of Sync Interests, which are sent again a while after half of it.
         freshness_ms: how long an answer is fresh.
         ahead: so many numbers after its own a member tries, to see whether the other knows a later one. The
@@ -218,7 +218,9 @@ class PsyncMember(Announcer):
         changed: the feeds with newer items than at the last look.
     """
 
-    def __init__(self, *, rng: Random, entries: int, interest_ms: int, freshness_ms: int, ahead: int) -> None:
+    def __init__(
+        self, *, rng: Random, table_feeds: int, interest_ms: int, freshness_ms: int, ahead: int
+    ) -> None:
         super().__init__()
         self.newest: dict[bytes, int] = {}
         self.changed: dict[bytes, None] = {}
@@ -226,7 +228,7 @@ class PsyncMember(Announcer):
         self._lifetime_ms = interest_ms
         self._freshness_ms = freshness_ms
         self._ahead = ahead
-        self._table = Table(entries)
+        self._table = Table(table_feeds)
         self._feeds: dict[int, bytes] = {}  # by the keys in the table
         self._total = 0
         self._asked = b""  # the name of the Sync Interest that waits for an answer

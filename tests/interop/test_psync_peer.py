@@ -29,7 +29,7 @@ class Pair:
     """A member of ours in real time, and one of NDNts, with a socket between."""
 
     def __init__(self, path: Path) -> None:
-        self.ours = PsyncMember(rng=Random(1), entries=80, interest_ms=1000, freshness_ms=1000, ahead=1)
+        self.ours = PsyncMember(rng=Random(1), table_feeds=80, interest_ms=1000, freshness_ms=1000, ahead=1)
         self.theirs: dict[bytes, int] = {}
         self._is_ready = threading.Event()
         listener = socket.socket(socket.AF_UNIX)

@@ -27,7 +27,9 @@ KEYS = st.sets(st.integers(0, (1 << 32) - 1), max_size=30)
 
 
 def member(seed: int = 1, ahead: int = 1, entries: int = 80) -> PsyncMember:
-    return PsyncMember(rng=Random(seed), entries=entries, interest_ms=1000, freshness_ms=1000, ahead=ahead)
+    return PsyncMember(
+        rng=Random(seed), table_feeds=entries, interest_ms=1000, freshness_ms=1000, ahead=ahead
+    )
 
 
 def table_of(keys: set[int], entries: int = 80) -> Table:
@@ -338,7 +340,7 @@ def test_who_joins_late_learns_all_from_afar(feeds: int) -> None:
     assert late.newest == known
 
 
-@pytest.mark.parametrize(("more", "loss"), [({}, 0.0), ({}, 5.0), ({"ahead": 64, "entries": 4}, 5.0)])
+@pytest.mark.parametrize(("more", "loss"), [({}, 0.0), ({}, 5.0), ({"ahead": 64, "table_feeds": 4}, 5.0)])
 def test_a_run_delivers_all(more: dict[str, Any], loss: float) -> None:
     made = scenario(
         layerings=("psync",),

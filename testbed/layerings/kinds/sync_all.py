@@ -31,7 +31,7 @@ class SyncAllParameters(SyncParameters):
 class PsyncParameters(FetchParameters):
     """Parameters of `psync`, with the defaults of the authors' library but for `ahead`."""
 
-    entries: int = Field(default=80, ge=1, le=400)
+    table_feeds: int = Field(default=80, ge=1, le=400)
     """Feeds in which two members may differ for a table to tell them (ibfCount); 400 fill a packet."""
     interest_ms: int = Field(default=1000, ge=1, le=3_600_000)
     """Lifetime of a Sync Interest; it is sent again after half of it and 100 to 500 ms."""
