@@ -19,7 +19,8 @@ from forwarder.wire.tlv import MalformedPacket, nni
 from ssb.keys import Identity
 from ssb_over_ndn.naming import LOGS, PSYNC_ALL, log_name
 from ssb_over_ndn.sync import psync
-from ssb_over_ndn.sync.psync import PsyncMember, Table, decode_state, encode_state
+from ssb_over_ndn.sync.lookup_table import Table
+from ssb_over_ndn.sync.psync import PsyncMember, decode_state, encode_state
 
 FEEDS = [log_name(Identity.from_seed(bytes([n]) * 32).ref) for n in range(40)]
 ITEM = packets.parse_data(make_data(FEEDS[0], b""))
