@@ -60,8 +60,13 @@ class Flood:
     def advance(self, time: int) -> None:
         """Apply the changes up to a time, ns, and hand on what nodes have over links that come up."""
         while self._changes and self._changes[0][0] <= time:
-            at, change = self._changes.pop(0)
-            if self._apply(change):
+            at = self._changes[0][0]
+            now = [
+                *takewhile(lambda each: each[0] == at, self._changes)
+            ]  # no message is faster than an instant
+            del self._changes[: len(now)]
+            joins = [self._apply(change) for _, change in now]
+            if any(joins):
                 self._parts = self._joined()
                 for part in {id(each): each for each in self._parts.values()}.values():
                     self._spread({id_ for node in part for id_ in self.came[node]}, part, at)

@@ -278,7 +278,8 @@ def test_the_bootstrap_time_is_that_of_the_first_message() -> None:
 def test_the_first_feed_that_is_followed_has_the_member_ask_whatever_it_has_heard() -> None:
     """A publisher without items holds an Interest that tells of more, to look at it again."""
     one, other = (
-        PsyncMember(rng=Random(n), entries=80, interest_ms=1000, freshness_ms=1000, ahead=1) for n in range(2)
+        PsyncMember(rng=Random(n), table_feeds=80, interest_ms=1000, freshness_ms=1000, ahead=1)
+        for n in range(2)
     )
     end = group.Group(one, Random(1), buffer=8, lifetime_ms=1000)
     end.announcer(FEEDS[0])

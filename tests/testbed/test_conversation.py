@@ -78,6 +78,16 @@ def test_a_post_comes_as_soon_as_links_allow(changes: list[Planned], posts: list
         assert came == reached(node, time, changes, 12)
 
 
+def test_what_changes_at_one_instant_changes_at_once() -> None:
+    said = [(0, {"stop": "a"}), (0, {"link_down": "b c"}), (1, {"start": "a"}), (1, {"link_down": "a b"})]
+    flood = Flood(NETWORK, [(at, Change.model_validate({"at_ms": 0} | each)) for at, each in said])
+    flood.advance(0)
+    flood.publish("a", "post", 0)
+    flood.advance(2)
+    assert "post" not in flood.came["b"]
+    assert flood.came["d"] == {"post": 1}
+
+
 def talk(**changes: Any) -> Workload:
     return workload.load(load("chat", changes=changes))
 
