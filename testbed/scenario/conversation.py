@@ -61,11 +61,8 @@ class Flood:
         """Apply the changes up to a time, ns, and hand on what nodes have over links that come up."""
         while self._changes and self._changes[0][0] <= time:
             at = self._changes[0][0]
-            now = [
-                *takewhile(lambda each: each[0] == at, self._changes)
-            ]  # no message is faster than an instant
-            del self._changes[: len(now)]
-            joins = [self._apply(change) for _, change in now]
+            joins = [self._apply(change) for when, change in self._changes if when == at]
+            del self._changes[: len(joins)]  # all of one instant: no message is faster
             if any(joins):
                 self._parts = self._joined()
                 for part in {id(each): each for each in self._parts.values()}.values():
