@@ -4,6 +4,7 @@ import errno
 import fcntl
 import os
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -20,6 +21,8 @@ Rows = list[dict[str, Any]]
 
 _LOCK = ".lock"
 _OLD = ".old"
+_REMOVALS = 40
+_BETWEEN_REMOVALS_S = 0.05
 
 
 def read_rows(path: Path, **options: Any) -> "pa.Table":
@@ -65,7 +68,7 @@ def whole_directory(
         except keep:
             raise
         except BaseException as error:
-            shutil.rmtree(partial, ignore_errors=True)
+            _remove(partial)
             if (
                 isinstance(error, OSError)
                 and error.errno in OF_WRITING
@@ -73,6 +76,15 @@ def whole_directory(
             ):
                 error.filename = str(path)  # report the user's path
             raise
+
+
+def _remove(directory: Path) -> None:
+    """Remove a directory. Threads of an engine that has been stopped may write to it for a moment."""
+    for _ in range(_REMOVALS):
+        shutil.rmtree(directory, ignore_errors=True)
+        if not directory.exists():
+            return
+        time.sleep(_BETWEEN_REMOVALS_S)
 
 
 def _is_within(name: Any, directory: Path) -> bool:

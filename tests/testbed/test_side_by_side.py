@@ -95,3 +95,23 @@ def test_what_appears_before_ones_turn_is_not_replaced(tmp_path):
     with whole_directory(place, replace=True) as new:
         (new / "mine").touch()
     assert [path.name for path in place.iterdir()] == ["mine"]
+
+
+def test_what_an_engine_writes_after_its_end_goes_too(tmp_path, monkeypatch):
+    """Sail's threads write on for a moment, also while its files are removed."""
+    place = tmp_path / "tables"
+    late = [3]
+
+    def remove(directory, **_):
+        for each in directory.iterdir():
+            each.unlink()
+        if late[0]:
+            late[0] -= 1
+            (directory / "late.parquet").write_text("rows")
+        else:
+            directory.rmdir()
+
+    monkeypatch.setattr("shutil.rmtree", remove)
+    with pytest.raises(KeyboardInterrupt), whole_directory(place):
+        raise KeyboardInterrupt
+    assert not partial_of(place).exists()
