@@ -1,7 +1,8 @@
-"""Layering `sync-all`: State Vector Sync as its specification means it, one group for all feeds.
+"""A node's end of a sync group of all feeds, whatever its protocol; and the member of `sync-all`.
 
-All nodes that publish or follow are the group `/ssb/32=sync`. Each is one member, with one vector of the
-newest numbers of all feeds, whether it follows them or not. The rest is as in ssb_over_ndn.sync.state_vector.
+`sync-all` is State Vector Sync as its specification means it: all nodes that publish or follow are the group
+`/ssb/32=sync`. Each is one member, with one vector of the newest numbers of all feeds, followed or not. The
+rest is as in ssb_over_ndn.sync.state_vector.
 """
 
 from collections.abc import Callable
@@ -106,7 +107,7 @@ class AllMember(Member):
 
 
 class Group:
-    """A node's end of the group: the application that receives its Sync Interests.
+    """A node's end of the group: the application that receives its packets.
 
     The node is a member while it follows a feed or may publish.
 
@@ -206,7 +207,7 @@ class AllAnnouncer(Announcer):
 
 
 class AllScout(Scout):
-    """Looks a feed's newest item up in the vector of the node's member."""
+    """Looks a feed's newest item up among those that the node's member knows."""
 
     def __init__(self, feed: bytes, group: Group) -> None:
         super().__init__()
