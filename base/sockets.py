@@ -9,8 +9,11 @@ import socket
 import struct
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
+from errno import EADDRINUSE
 from functools import partial
 from itertools import count
+from pathlib import Path
+from random import randrange
 
 from base.endpoint import (
     Address,
@@ -42,6 +45,7 @@ BROADCAST = "255.255.255.255"
 """The broadcast group."""
 
 _LARGEST = 65535
+_CHOSEN_PORTS = Path("/proc/sys/net/ipv4/ip_local_port_range")
 _BUFFER = 4 << 20
 _IP_MTU_DISCOVER = 10
 _IP_PMTUDISC_DONT = 0
@@ -451,13 +455,30 @@ def _reason(error: Exception) -> str:
     return getattr(error, "strerror", None) or str(error)
 
 
+def free_port(kind: socket.SocketKind = socket.SOCK_STREAM) -> int:
+    """Return a port of 127.0.0.1 that nobody uses, for a program that must be told one.
+
+    It lies below those that the kernel chooses, so no other socket gets it before the program does.
+    """
+    lowest = int(_CHOSEN_PORTS.read_text(encoding="ascii").split()[0])
+    while True:
+        with socket.socket(socket.AF_INET, kind) as sock:
+            try:
+                sock.bind(("127.0.0.1", randrange(lowest // 2, lowest)))
+            except OSError as error:
+                if error.errno != EADDRINUSE:
+                    raise
+            else:
+                port: int = sock.getsockname()[1]
+                return port
+
+
 def udp_socket(family: socket.AddressFamily) -> socket.socket:
     """Return a non-blocking socket with room for bursts, whose frames may be fragmented by IP."""
     sock = socket.socket(family, socket.SOCK_DGRAM)
     sock.setblocking(False)
     for option in (socket.SO_RCVBUF, socket.SO_SNDBUF):
         sock.setsockopt(socket.SOL_SOCKET, option, _BUFFER)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     if family == socket.AF_INET6:
         sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
     else:

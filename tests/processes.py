@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import sysconfig
@@ -19,12 +18,6 @@ from topologies.mininet import sandbox
 
 ROOT = Path(__file__).parents[1]
 FEEDNET = Path(sysconfig.get_path("scripts"), "feednet")
-
-
-def free_port() -> int:
-    """Return a TCP port of loopback that nobody listens at."""
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return int(taken.getsockname()[1])
 
 
 def drilled(script: Path, directory: Path, *more: Path) -> list[str]:

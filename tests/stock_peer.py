@@ -17,8 +17,8 @@ from typing import Any, Self
 import nobody
 import pytest
 from patience import PATIENCE_S
-from processes import free_port
 
+from base.sockets import free_port
 from ssb.daemon.running import RunningPeer
 from ssb.transport.address import parse_address
 

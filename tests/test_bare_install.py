@@ -5,7 +5,6 @@ The rest says what it lacks and how to get it.
 
 import os
 import re
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ from daemon_process import CONFIG, DaemonProcess
 from packaging.requirements import Requirement
 from patience import PATIENCE_S
 
+from base.sockets import free_port
 from testbed.cli.extras import packages_of
 
 ROOT = Path(__file__).parents[1]
@@ -102,17 +102,12 @@ def test_the_forwarder_and_the_client_library_work(tmp_path: Path) -> None:
 def test_the_peer_works(tmp_path: Path) -> None:
     written = bare("feednet", "ssb", "--path", "ann", "publish", "Hello", cwd=tmp_path)
     assert re.fullmatch(r"%.+\.sha256\n", written.stdout), written.stderr
-    options = ("--host", "127.0.0.1", "--port", free_port())
+    options = ("--host", "127.0.0.1", "--port", str(free_port()))
     with started("feednet", "ssb", "--path", "ann", "peer", *options, cwd=tmp_path) as (_, ready):
         assert ready.startswith("feednet: ready, net:127.0.0.1:")
         shown = bare("feednet", "ssb", "--path", "ann", "status", cwd=tmp_path)
         assert re.search(r"(?m)^peer +running$", shown.stdout), shown.stderr
         assert re.search(r"(?m)^messages +1 of 1 feeds", shown.stdout)
-
-
-def free_port() -> str:
-    with socket.create_server(("127.0.0.1", 0)) as sock:
-        return str(sock.getsockname()[1])
 
 
 COMMANDS = (

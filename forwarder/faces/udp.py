@@ -104,6 +104,15 @@ class UdpTransport:
             yield from frames
 
 
+def _share_port(sock: socket.socket) -> None:
+    """Share the port with the sockets of the channel's faces.
+
+    A channel does so after it is bound: else the kernel would let another one bind the same port, even
+    where it chooses the port, and the last would take all that new neighbours send.
+    """
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+
+
 def _receive_one(sock: socket.socket) -> list[bytes]:
     return [sock.recv(_LARGEST)]
 
@@ -151,6 +160,7 @@ class UdpChannel:
         except OSError:
             self._socket.close()
             raise
+        _share_port(self._socket)
         self._address: Any = self._socket.getsockname()
         self.uri = from_address("udp", self._address)
         self.mtu = mtu
@@ -164,6 +174,7 @@ class UdpChannel:
         """Return a socket from this channel's port to a neighbour; raise OSError."""
         sock = udp_socket(self.family)
         try:
+            _share_port(sock)
             sock.bind(self._address)
             sock.connect(remote.address)
         except OSError:

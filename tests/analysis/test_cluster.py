@@ -20,13 +20,13 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 from patience import PATIENCE_S
-from processes import free_port
 
 from analysis.metrics.study import study
 from analysis.pipelines.compare import read_sweep
 from analysis.pipelines.run import analyze
 from analysis.report.study import render_study
 from base.files import write_whole
+from base.sockets import free_port
 from testbed.bench.runs.cluster import Cluster, environment, standalone
 from testbed.cli.main import feednet
 from testbed.experiment.options import RunOptions

@@ -16,10 +16,10 @@ import pyarrow.parquet as pq
 import pytest
 from handmade import lli, poll, write_capture
 from patience import PATIENCE_S
-from processes import free_port
 from pyarrow.fs import S3FileSystem
 
 from analysis.decode.reader import Reading, ReadStatistics, plain, read_packets
+from base.sockets import free_port
 from captures.formats.files import cut
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

@@ -121,7 +121,14 @@ def test_what_the_daemon_says_when_it_cannot_start(tmp_path: Path) -> None:
         port = taken.getsockname()[1]
         text = CONFIG.replace("port = 0", f"port = {port}", 1)
         assert f"tcp port {port} at 127.0.0.1: Address already in use" in complaint(tmp_path, text)
-    assert not (tmp_path / "nfd.sock").exists(), "what had been opened is closed again"
+    with running(tmp_path) as other:
+        text = CONFIG.replace("port = 0", f"port = {other.port('udp4')}").replace(
+            "[tcp]", "[tcp]\nlisten = false"
+        )
+        assert f"udp port {other.port('udp4')} at 127.0.0.1: Address already in use" in complaint(
+            tmp_path, text.replace("nfd.sock", "own.sock")
+        )
+    assert not (tmp_path / "own.sock").exists(), "what had been opened is closed again"
     strategy = CONFIG + "[[strategies]]\nprefix = '/'\nstrategy = 'worst-route'\n"
     assert "there is no strategy 'worst-route'; there are" in complaint(tmp_path, strategy)
     host = CONFIG + "[[faces]]\nuri = 'udp://no.such.host.invalid'\n"

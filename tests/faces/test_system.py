@@ -531,3 +531,18 @@ def test_a_neighbour_that_does_not_read_has_a_bounded_queue(monkeypatch: pytest.
         producer.close()
 
     play(story)
+
+
+def test_no_other_socket_gets_the_port_of_a_channel() -> None:
+    """Neither one that asks for it nor one for which the kernel chooses."""
+
+    async def story(world: World) -> None:
+        taken = {world.udp.address[1]}
+        for _ in range(300):
+            channel = world.faces.listen_udp("127.0.0.1", 0, limit=1)
+            assert channel.address[1] not in taken
+            taken.add(channel.address[1])
+        with pytest.raises(OSError, match="already in use"):
+            world.faces.listen_udp(*world.udp.address, limit=1)
+
+    play(story)

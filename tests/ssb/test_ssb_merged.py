@@ -15,12 +15,11 @@ from click.testing import CliRunner
 from fresh_seeds import first_fresh_seed
 from local_peers import LocalPeers
 from patience import PATIENCE_S
-from processes import free_port
 from stock_peer import OurPeer, StockPeer, node_modules, until
 from test_ssb_import import ssb
 
 from base.endpoint import Program, StreamPort
-from base.sockets import Sockets
+from base.sockets import Sockets, free_port
 from base.units import SECOND
 from ssb.applications.causality import CausalOrder
 from ssb.branches.exchange import BranchExchange

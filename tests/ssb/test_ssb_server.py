@@ -13,10 +13,10 @@ import nobody
 import pytest
 import ssb_server_program
 from patience import PATIENCE_S
-from processes import free_port
 from stock_peer import OurPeer, until
 from test_ssb_import import ssb
 
+from base.sockets import free_port
 from ssb import key_file
 from ssb.keys import blob_ref, encode_base64, message_ref
 from testbed.errors import UserError

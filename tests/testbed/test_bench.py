@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from patience import PATIENCE_S
-from processes import free_port
 
+from base.sockets import free_port
 from testbed.bench import faces
 from testbed.bench.core import measure_exchanges
 from testbed.bench.faces import Kind, carry_push, carry_runs, carry_stream, round_trips, through_faces

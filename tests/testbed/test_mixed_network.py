@@ -16,9 +16,10 @@ from pathlib import Path
 import nfd_process
 import pytest
 from daemon_process import running
-from processes import FEEDNET, Feednet, free_port, wait_for
+from processes import FEEDNET, Feednet, wait_for
 from real_time import until_delivered
 
+from base.sockets import free_port
 from feednet import Experiment, Link, Topology, UserError
 from forwarder.daemon.datasets import Client, snapshot
 from forwarder.management.parameters import ControlParameters

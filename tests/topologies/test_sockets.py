@@ -29,23 +29,16 @@ from base.endpoint import (
 )
 from base.event_loop import steady_clock
 from base.interface import Attachment
-from base.sockets import Sockets
+from base.sockets import Sockets, free_port
 
 HERE = "127.0.0.1"
-
-
-def free_port(kind: socket.SocketKind) -> int:
-    with socket.socket(socket.AF_INET, kind) as found:
-        found.bind((HERE, 0))
-        port: int = found.getsockname()[1]
-        return port
 
 
 class World:
     """A client and a server, each with sockets of its own; complaints of the event loop fail the test."""
 
     def __init__(self, client: Quiet, server: Quiet, *, listens: bool = True) -> None:
-        self.port = free_port(socket.SOCK_STREAM)
+        self.port = free_port()
         self.client = Sockets([Program(client, {})], HERE, steady_clock())
         ports = {1: StreamPort(self.port)} if listens else {}
         self.server = Sockets([Program(server, ports)], HERE, steady_clock())

@@ -8,7 +8,6 @@ nothing else to do.
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import tempfile
@@ -24,6 +23,7 @@ from urllib.request import urlopen
 import click
 import pyspark
 
+from base.sockets import free_port
 from testbed.bench.figures import Measured, Row, Series
 from testbed.bench.load import BenchError
 from testbed.bench.program import command, report, run
@@ -44,7 +44,7 @@ class Cluster:
     def __init__(self, directory: Path, workers: int) -> None:
         self.directory = directory
         self.places = [directory / f"worker-{number + 1}" for number in range(workers)]
-        self.port, self._page = _free_port(), _free_port()
+        self.port, self._page = free_port(), free_port()
         self.url = f"spark://{_HOST}:{self.port}"
         self._processes: list[subprocess.Popen[bytes]] = []
 
@@ -101,11 +101,6 @@ def environment() -> dict[str, str]:
     """Return the environment of a user who has no settings of Spark's."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("SPARK_", "PYSPARK_"))}
     return kept | {"SPARK_LOCAL_IP": _HOST, "PYTHONPATH": str(_ROOT)}
-
-
-def _free_port() -> int:
-    with socket.create_server((_HOST, 0)) as taken:
-        return int(taken.getsockname()[1])
 
 
 @contextmanager

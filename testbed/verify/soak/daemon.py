@@ -17,6 +17,7 @@ from pathlib import Path
 from random import Random
 from typing import ClassVar
 
+from base.sockets import free_port
 from forwarder.daemon.commands import Signer
 from forwarder.links.framing import cut
 from forwarder.wire.hello import Hello, make_hello, parse_hello
@@ -26,14 +27,6 @@ from testbed.verify.kit.outcome import Violation
 SCHEMES = ("unix", "tcp4", "udp4")
 PATIENCE_S = 60.0
 ANSWER_S = 10.0
-
-
-def free_port(kind: socket.SocketKind) -> int:
-    """Return a free port of 127.0.0.1."""
-    with socket.socket(socket.AF_INET, kind) as sock:
-        sock.bind(("127.0.0.1", 0))
-        port: int = sock.getsockname()[1]
-        return port
 
 
 class Supervised:
@@ -52,7 +45,7 @@ class Supervised:
         self._folder = folder
         self.config = folder / "forwarder.toml"
         self.path = folder / "nfd.sock"
-        self._ports = {"tcp4": free_port(socket.SOCK_STREAM), "udp4": free_port(socket.SOCK_DGRAM)}
+        self._ports = {"tcp4": free_port(), "udp4": free_port(socket.SOCK_DGRAM)}
         self.base = (
             f'[unix]\npath = "nfd.sock"\n'
             f'[tcp]\naddresses = ["127.0.0.1"]\nport = {self._ports["tcp4"]}\n'

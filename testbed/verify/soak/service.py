@@ -28,13 +28,14 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from base.sockets import free_port
 from forwarder.daemon.datasets import Client, snapshot
 from forwarder.wire.lp import open_data, parse_lp
 from forwarder.wire.name import from_uri
 from forwarder.wire.packet import DATA, make_data, make_interest, parse_interest
 from testbed.verify.kit.outcome import Violation
 from testbed.verify.soak.applications import content_of
-from testbed.verify.soak.daemon import PATIENCE_S, SCHEMES, Connection, Supervised, free_port
+from testbed.verify.soak.daemon import PATIENCE_S, SCHEMES, Connection, Supervised
 
 PREFIXES = 8
 _LIFETIME_MS = 20_000
@@ -88,7 +89,7 @@ class Service(Supervised):
         super().__init__(folder)
         self.log = folder / "log"
         self.head = 'log_file = "log"\nauthorizations = "who.toml"\n'
-        port = free_port(socket.SOCK_STREAM)
+        port = free_port()
         self._address = f"http://127.0.0.1:{port}"
         self.base += f"[metrics]\nlisten = true\nport = {port}\n"
 
@@ -143,7 +144,8 @@ class Clients:
         """End."""
         self._is_over.set()
         for thread in self._threads:
-            thread.join()
+            if thread.ident is not None:
+                thread.join()
 
     def _guard(self, scheme: str, rng: Random) -> None:
         try:
