@@ -9,11 +9,10 @@ import socket
 import struct
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
-from errno import EADDRINUSE
 from functools import partial
 from itertools import count
 from pathlib import Path
-from random import randrange
+from random import sample
 
 from base.endpoint import (
     Address,
@@ -45,7 +44,10 @@ BROADCAST = "255.255.255.255"
 """The broadcast group."""
 
 _LARGEST = 65535
-_CHOSEN_PORTS = Path("/proc/sys/net/ipv4/ip_local_port_range")
+_SHARING = socket.SO_REUSEADDR, socket.SO_REUSEPORT
+"""Options of the sockets of a group, each of which gets all datagrams: there is one an interface, and other
+programs have theirs. The second is for a port that several programs use at once."""
+_EPHEMERAL_PORTS = Path("/proc/sys/net/ipv4/ip_local_port_range")
 _BUFFER = 4 << 20
 _IP_MTU_DISCOVER = 10
 _IP_PMTUDISC_DONT = 0
@@ -105,7 +107,8 @@ class Sockets:
                     self._open(number, port_number, (self._address, port.number), is_open=True)
                 elif isinstance(port, GroupPort):
                     group = port.group, port.number
-                    sock = self._open(number, port_number, group, is_open=True, is_shared=port.is_shared)
+                    sharing = _SHARING[: 1 + port.is_shared]
+                    sock = self._open(number, port_number, group, *sharing, is_open=True)
                     _join(sock, port)
                     self._groups[number, port_number] = group
                     if port.is_shared:
@@ -170,16 +173,13 @@ class Sockets:
 
     # Datagrams.
 
-    def _open(
-        self, program: int, port: int, local: Address, *, is_open: bool, is_shared: bool = False
-    ) -> socket.socket:
-        """Open a socket; `is_open` for several senders, `is_shared` if other programs may listen, too."""
+    def _open(self, program: int, port: int, local: Address, *sharing: int, is_open: bool) -> socket.socket:
+        """Open a socket; options of `sharing` let others listen, too, `is_open` is for several senders."""
         with self._within():
             sock = udp_socket(socket.AF_INET)
         self._sockets[program, port] = sock
-        if is_shared:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        for option in sharing:
+            sock.setsockopt(socket.SOL_SOCKET, option, 1)
         sock.bind(local)
         endpoint = self._programs[program].endpoint
         self._loop.add_reader(sock, self._on_readable, sock, endpoint, port, is_open)
@@ -456,21 +456,23 @@ def _reason(error: Exception) -> str:
 
 
 def free_port(kind: socket.SocketKind = socket.SOCK_STREAM) -> int:
-    """Return a port of 127.0.0.1 that nobody uses, for a program that must be told one.
+    """Return a free port of 127.0.0.1, for a program that has to be given one.
 
-    It lies below those that the kernel chooses, so no other socket gets it before the program does.
+    It is below the range that the kernel chooses from, if there are ports, so the kernel gives it to no other
+    socket meanwhile.
     """
-    lowest = int(_CHOSEN_PORTS.read_text(encoding="ascii").split()[0])
+    lowest = int(_EPHEMERAL_PORTS.read_text(encoding="ascii").split()[0])
+    below = range(10_000, lowest)
+    drawn = [0, *sample(below, min(len(below), 100))]
     while True:
         with socket.socket(socket.AF_INET, kind) as sock:
             try:
-                sock.bind(("127.0.0.1", randrange(lowest // 2, lowest)))
-            except OSError as error:
-                if error.errno != EADDRINUSE:
+                sock.bind(("127.0.0.1", drawn.pop()))
+            except OSError:
+                if not drawn:
                     raise
             else:
-                port: int = sock.getsockname()[1]
-                return port
+                return int(sock.getsockname()[1])
 
 
 def udp_socket(family: socket.AddressFamily) -> socket.socket:

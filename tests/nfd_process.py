@@ -12,6 +12,7 @@ from pathlib import Path
 
 from patience import PATIENCE_S
 
+from base.sockets import free_port
 from forwarder.daemon.datasets import Client
 from forwarder.links.framing import cut
 from forwarder.management.parameters import ControlParameters
@@ -82,13 +83,6 @@ class Nfd:
         return self.process.wait(PATIENCE_S)
 
 
-def free_udp_port() -> int:
-    """Return a UDP port of loopback that nobody listens at."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
-        taken.bind(("127.0.0.1", 0))
-        return int(taken.getsockname()[1])
-
-
 @contextmanager
 def nfd(directory: Path, *, mtu: int = 8800, ether: bool = False, localhop: bool = False) -> Iterator[Nfd]:
     """Start NFD and wait until its routes can be managed; it is gone afterwards.
@@ -96,7 +90,7 @@ def nfd(directory: Path, *, mtu: int = 8800, ether: bool = False, localhop: bool
     `localhop` says whether neighbours may register routes.
     """
     directory.mkdir(parents=True, exist_ok=True)
-    port, path, log = free_udp_port(), directory / "nfd.sock", directory / "nfd.log"
+    port, path, log = free_port(socket.SOCK_DGRAM), directory / "nfd.sock", directory / "nfd.log"
     text = CONFIG.format(
         path=path,
         port=port,

@@ -105,10 +105,11 @@ class UdpTransport:
 
 
 def _share_port(sock: socket.socket) -> None:
-    """Share the port with the sockets of the channel's faces.
+    """Let the sockets of a channel's faces bind its port.
 
-    A channel does so after it is bound: else the kernel would let another one bind the same port, even
-    where it chooses the port, and the last would take all that new neighbours send.
+    A channel sets this after it is bound. If two channels set it before, the kernel would give both one port,
+    even for port 0, and the later one would get all that new neighbours send. A program that sets the option
+    itself, such as NFD, can still bind the port.
     """
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
 

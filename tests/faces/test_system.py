@@ -533,7 +533,7 @@ def test_a_neighbour_that_does_not_read_has_a_bounded_queue(monkeypatch: pytest.
     play(story)
 
 
-def test_no_other_socket_gets_the_port_of_a_channel() -> None:
+def test_no_other_channel_gets_the_port_of_a_channel() -> None:
     """Neither one that asks for it nor one for which the kernel chooses."""
 
     async def story(world: World) -> None:

@@ -9,6 +9,8 @@ import pytest
 from daemon_process import CONFIG, DaemonProcess, running
 from stock_peer import OurPeer, StockPeer, node_modules, until
 
+from base.sockets import free_port
+
 LAYERINGS = ("lli", "pull", "persistent")
 REST = ("poll", "long-lived", "lli-go-back-n", "lli-selective")
 """The others that need no multicast routes; the emulator has them all (tests/testbed)."""
@@ -17,13 +19,6 @@ REST = ("poll", "long-lived", "lli-go-back-n", "lli-selective")
 @pytest.fixture(autouse=True)
 def _needs_node() -> None:
     node_modules()
-
-
-def free_udp_ports() -> list[int]:
-    with socket.socket(type=socket.SOCK_DGRAM) as one, socket.socket(type=socket.SOCK_DGRAM) as two:
-        for each in (one, two):
-            each.bind(("127.0.0.1", 0))
-        return [int(each.getsockname()[1]) for each in (one, two)]
 
 
 def config(own: int, other: int) -> str:
@@ -37,7 +32,7 @@ def config(own: int, other: int) -> str:
 @pytest.fixture
 def forwarders(tmp_path: Path) -> Iterator[list[DaemonProcess]]:
     """Two forwarders, with a link between them."""
-    ports = free_udp_ports()
+    ports = [free_port(socket.SOCK_DGRAM) for _ in range(2)]
     with ExitStack() as stack:
         processes = []
         for number, (own, other) in enumerate((ports, ports[::-1])):
@@ -183,7 +178,7 @@ def test_a_forwarder_may_restart(tmp_path: Path, peers: list[StockPeer]) -> None
     ben.do("request", feeds=[ann.id])
     with ExitStack() as stack:
         places = [(tmp_path / f"forwarder{number}") for number in (0, 1)]
-        ports = free_udp_ports()
+        ports = [free_port(socket.SOCK_DGRAM) for _ in range(2)]
         configs = [config(*ends) for ends in (ports, ports[::-1])]
         for place in places:
             place.mkdir()

@@ -52,6 +52,11 @@ CELL = Topology(
 )
 
 
+TWO_CELLS = Topology(
+    ("a", "b", "c"), (), (Medium(name="one", members=("a", "b")), Medium(name="other", members=("b", "c")))
+)
+
+
 @contextmanager
 def network(topology, impairment="relay"):
     with (
@@ -466,6 +471,40 @@ def datagrams_in_a_cell():
         "mininet": {name: heard(program) for name, program in programs.items()},
         "emulated": {name: heard(program) for name, program in emulated.items()},
     }
+
+
+def one_group_on_two_media():
+    """A node listens to a group, and to all, on both of its media, beside one that listens everywhere."""
+    ports = {number: (address, 7000 + number) for number, address in enumerate((GROUP, TO_ALL), 1)}
+    nodes = {name: Quiet() for name in TWO_CELLS.nodes}
+    groups = {name: {} for name in nodes}
+    for at in TWO_CELLS.attachments:
+        first = len(groups[at.node])
+        groups[at.node] |= {first + number: GroupPort(at, *port) for number, port in ports.items()}
+    for name in "ac":
+        nodes[name].outputs += [(number, name.encode(), None) for number in ports]
+    is_listening = threading.Event()
+
+    def work(name):
+        with inside(up.netns(name)), ExitStack() as stack:
+            for _, number in ports.values() if name == "b" else ():
+                sock = stack.enter_context(socket.socket(type=socket.SOCK_DGRAM))
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                sock.bind(("", number))
+            if name != "b":
+                assert is_listening.wait(PATIENCE_S / 4)
+            return asyncio.run(
+                drive(
+                    Program(nodes[name], groups[name]),
+                    TWO_CELLS.address(name),
+                    lambda: len(nodes["b"].datagrams) >= 4,
+                    is_listening.set if name == "b" else lambda: None,
+                )
+            )
+
+    with network(TWO_CELLS) as up, ThreadPoolExecutor() as threads:
+        failures = [failure for failures in threads.map(work, "bac") for failure in failures]
+    return {"failures": failures, "heard": sorted(payload.decode() for _, payload, _ in nodes["b"].datagrams)}
 
 
 def cell_programs():

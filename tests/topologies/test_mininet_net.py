@@ -326,6 +326,14 @@ def test_programs_reach_each_other_over_a_router():
 
 @pytest.mark.mininet
 @pytest.mark.usefixtures("needs_box")
+def test_a_node_hears_a_group_on_each_of_its_media():
+    found = run("one_group_on_two_media")
+    assert found["failures"] == []
+    assert found["heard"] == ["a", "a", "c", "c"]
+
+
+@pytest.mark.mininet
+@pytest.mark.usefixtures("needs_box")
 def test_members_of_a_medium_hear_what_the_emulator_s_hear():
     found = run("datagrams_in_a_cell")
     assert found["failures"] == []
