@@ -23,6 +23,7 @@ COMPILED := .compiled
 
 # Folders whose tests all run compiled, too, and tests marked `compiled`.
 TESTS_OF_COMPILED := tests/forwarder tests/feedcache tests/lli tests/simulate tests/ssb_over_ndn \
+	tests/analysis/test_short_runs.py tests/testbed/test_lli_storm.py tests/testbed/test_truth.py \
 	tests/testbed/test_scenarios.py tests/testbed/test_soak.py::test_an_hour tests/testbed/test_soak.py::test_a_seed_is_a_soak
 
 # Else each of the hundreds of processes that tests start would compile all modules anew.

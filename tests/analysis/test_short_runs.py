@@ -27,7 +27,7 @@ from testbed.layerings.registry import LAYERINGS
 from testbed.library import scenarios
 from testbed.scenario.reader import load
 
-pytestmark = [pytest.mark.spark, pytest.mark.long]
+pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.compiled]
 
 RUNS = [
     name

@@ -9,6 +9,8 @@ from testbed.errors import UserError
 from testbed.layerings.kinds.lli import HostileNode
 from testbed.scenario.reader import load
 
+pytestmark = pytest.mark.compiled
+
 
 @pytest.fixture(scope="module")
 def storms() -> dict[str, Storm]:

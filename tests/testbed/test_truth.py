@@ -42,7 +42,7 @@ from testbed.scenario.model import Scenario
 from testbed.scenario.reader import load
 from topologies.mininet import sandbox
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.compiled]
 
 EVERY = {"layerings": tuple(LAYERINGS), "sample_interval_ms": 3.7, "settle_ms": 4000, "drain_ms": 2000}
 ITEMS = {"items": 60, "schedule": {"speed": 1e6, "idle_limit_ms": 50.0}}
