@@ -1,7 +1,7 @@
 """State Vector Sync, version 3 (named-data.github.io/StateVectorSync, 2025-01-14), and the layering `sync`.
 
 Publisher and subscribers of a feed are a sync group, `<feed>/32=sync`; there is one group for all feeds in
-ssb_over_ndn.sync.group. Sync Interests, which forwarders multicast in the group, carry the state
+ssb_over_ndn.sync.all_feeds. Sync Interests, which forwarders multicast in the group, carry the state
 vector: the newest number of each publisher. A member sends one when it publishes, and every 30 s; one that
 receives an outdated vector answers, after a random time, unless another member does first. Items are fetched
 by classic Interests under their own names.

@@ -18,7 +18,7 @@ from forwarder.wire.parameters import make_interest_with_parameters, parameters_
 from ssb.keys import Identity
 from ssb_over_ndn.naming import LOGS, SYNC_ALL, log_name
 from ssb_over_ndn.sync import group
-from ssb_over_ndn.sync.group import AllMember
+from ssb_over_ndn.sync.all_feeds import AllMember
 from ssb_over_ndn.sync.psync import PsyncMember
 from ssb_over_ndn.sync.pubsub import node_name
 from ssb_over_ndn.sync.state_vector import (

@@ -10,7 +10,8 @@ from ssb.application import Plan
 from ssb_over_ndn.following.subscriber import Reporter, Subscriber
 from ssb_over_ndn.following.subscriptions import Subscription
 from ssb_over_ndn.naming import PSYNC_ALL, PUBSUB_ALL, SYNC_ALL
-from ssb_over_ndn.sync.group import AllMember, Group, GroupMember
+from ssb_over_ndn.sync.all_feeds import AllMember
+from ssb_over_ndn.sync.group import Group, GroupMember
 from ssb_over_ndn.sync.psync import PsyncMember
 from ssb_over_ndn.sync.pubsub import PubSubMember, node_name
 from ssb_over_ndn.sync.state_vector import LARGEST_VECTOR, subscribe
