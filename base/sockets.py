@@ -44,9 +44,6 @@ BROADCAST = "255.255.255.255"
 """The broadcast group."""
 
 _LARGEST = 65535
-_SHARING = socket.SO_REUSEADDR, socket.SO_REUSEPORT
-"""Options of the sockets of a group, each of which gets all datagrams: there is one an interface, and other
-programs have theirs. The second is for a port that several programs use at once."""
 _EPHEMERAL_PORTS = Path("/proc/sys/net/ipv4/ip_local_port_range")
 _BUFFER = 4 << 20
 _IP_MTU_DISCOVER = 10
@@ -107,8 +104,9 @@ class Sockets:
                     self._open(number, port_number, (self._address, port.number), is_open=True)
                 elif isinstance(port, GroupPort):
                     group = port.group, port.number
-                    sharing = _SHARING[: 1 + port.is_shared]
-                    sock = self._open(number, port_number, group, *sharing, is_open=True)
+                    # There is a socket an interface, and other programs have theirs: each gets all datagrams.
+                    options = [socket.SO_REUSEADDR, *[socket.SO_REUSEPORT] * port.is_shared]
+                    sock = self._open(number, port_number, group, is_open=True, options=options)
                     _join(sock, port)
                     self._groups[number, port_number] = group
                     if port.is_shared:
@@ -173,12 +171,14 @@ class Sockets:
 
     # Datagrams.
 
-    def _open(self, program: int, port: int, local: Address, *sharing: int, is_open: bool) -> socket.socket:
-        """Open a socket; options of `sharing` let others listen, too, `is_open` is for several senders."""
+    def _open(
+        self, program: int, port: int, local: Address, *, is_open: bool, options: Iterable[int] = ()
+    ) -> socket.socket:
+        """Open a socket with options that are turned on; `is_open` for several senders."""
         with self._within():
             sock = udp_socket(socket.AF_INET)
         self._sockets[program, port] = sock
-        for option in sharing:
+        for option in options:
             sock.setsockopt(socket.SOL_SOCKET, option, 1)
         sock.bind(local)
         endpoint = self._programs[program].endpoint
@@ -458,8 +458,8 @@ def _reason(error: Exception) -> str:
 def free_port(kind: socket.SocketKind = socket.SOCK_STREAM) -> int:
     """Return a free port of 127.0.0.1, for a program that has to be given one.
 
-    It is below the range that the kernel chooses from, if there are ports, so the kernel gives it to no other
-    socket meanwhile.
+    It is below the range that the kernel chooses from, unless all those are in use; so the kernel gives it to
+    no other socket meanwhile.
     """
     lowest = int(_EPHEMERAL_PORTS.read_text(encoding="ascii").split()[0])
     below = range(10_000, lowest)

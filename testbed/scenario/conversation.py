@@ -60,10 +60,10 @@ class Flood:
     def advance(self, time: int) -> None:
         """Apply the changes up to a time, ns, and hand on what nodes have over links that come up."""
         while self._changes and self._changes[0][0] <= time:
-            at = self._changes[0][0]
-            joins = [self._apply(change) for when, change in self._changes if when == at]
-            del self._changes[: len(joins)]  # all of one instant: no message is faster
-            if any(joins):
+            at, has_joined = self._changes[0][0], False
+            while self._changes and self._changes[0][0] == at:  # all of one instant: no message is faster
+                has_joined |= self._apply(self._changes.pop(0)[1])
+            if has_joined:
                 self._parts = self._joined()
                 for part in {id(each): each for each in self._parts.values()}.values():
                     self._spread({id_ for node in part for id_ in self.came[node]}, part, at)

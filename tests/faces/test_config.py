@@ -121,6 +121,7 @@ def test_what_the_daemon_says_when_it_cannot_start(tmp_path: Path) -> None:
         port = taken.getsockname()[1]
         text = CONFIG.replace("port = 0", f"port = {port}", 1)
         assert f"tcp port {port} at 127.0.0.1: Address already in use" in complaint(tmp_path, text)
+    assert not (tmp_path / "nfd.sock").exists(), "what had been opened is closed again"
     with running(tmp_path) as other:
         text = CONFIG.replace("port = 0", f"port = {other.port('udp4')}").replace(
             "[tcp]", "[tcp]\nlisten = false"

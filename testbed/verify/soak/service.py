@@ -144,7 +144,7 @@ class Clients:
         """End."""
         self._is_over.set()
         for thread in self._threads:
-            if thread.ident is not None:
+            if thread.is_alive():  # else it has ended, or the service has not started
                 thread.join()
 
     def _guard(self, scheme: str, rng: Random) -> None:
