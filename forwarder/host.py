@@ -8,7 +8,7 @@ the forwarder takes no time and no wire.
 from collections.abc import Hashable
 from typing import Protocol
 
-from base.timers import Timers
+from base.timers import Timers, earliest
 from forwarder.forwarder import Forwarder
 from forwarder.links.link import LinkService
 from forwarder.tables.face import Face, LinkType
@@ -19,7 +19,11 @@ from forwarder.wire.tlv import MalformedPacket
 
 
 class Application(Protocol):
-    """An endpoint behind a local face, sans-IO like everything else."""
+    """An endpoint behind a local face, sans-IO like everything else.
+
+    It has new outputs or another deadline only after the host has called it, or another application of the
+    same host, or a link has changed; after any other call Host.stir() or settle() has to follow.
+    """
 
     def receive(self, packet: bytes, now: int) -> None:
         """Receive a packet (bare or LpPacket) from the forwarder."""
@@ -54,6 +58,8 @@ class Host:
         self._timers: Timers[int] = Timers()  # of reliable links
         self._stirred: dict[int, None] = {}  # reliable links whose deadlines or frames may have changed
         self._applications: dict[int, Application] = {}
+        self._is_stirred = True  # whether an application may have new outputs, or another deadline
+        self._application_due: int | None = None  # the earliest of their deadlines, unless it is stirred
         self._pacers: dict[int, Pacer] = {}
         self._next_face = first_face
         self._now = 0
@@ -104,6 +110,7 @@ class Host:
         """Remove a face, with all that waits for it or on it; no effect if there is none of that number."""
         if face in self.forwarder.faces:
             self._now = now
+            self._is_stirred = True
             for gone in (self._links, self._applications, self._pacers):
                 gone.pop(face, None)
             self._clear_timer(face)
@@ -121,6 +128,7 @@ class Host:
     def set_link(self, face: int, up: bool, now: int) -> None:
         """Set whether a link is up."""
         self._now = now
+        self._is_stirred = True
         self._links[face].reset(self.forwarder.rng.getrandbits(64))
         if face in self._reliable:
             self._stirred[face] = None
@@ -131,6 +139,7 @@ class Host:
         """Attach an application; return its face's number, which is the given one or the next."""
         face = self._new_face(local=True, number=number)
         self._applications[face.number] = application
+        self._is_stirred = True
         return face.number
 
     def _new_face(
@@ -187,25 +196,22 @@ class Host:
 
     def next_deadline(self) -> int | None:
         """Return when wake() is due, ns."""
-        deadline = self.forwarder.next_deadline()
         self._set_timers()
-        own = self._timers.next_deadline()
-        if own is not None and (deadline is None or own < deadline):
-            deadline = own
-        for application in self._applications.values():
-            own = application.next_deadline()
-            if own is not None and (deadline is None or own < deadline):
-                deadline = own
-        return deadline
+        if self._is_stirred:
+            self._is_stirred = False
+            self._application_due = earliest(*[each.next_deadline() for each in self._applications.values()])
+        return earliest(self.forwarder.next_deadline(), self._timers.next_deadline(), self._application_due)
 
     def wake(self, now: int) -> None:
         """Process the deadlines of the forwarder, the links and the applications."""
         self._now = now
         self.forwarder.wake(now)
-        for application in self._applications.values():
-            deadline = application.next_deadline()
-            if deadline is not None and deadline <= now:
-                application.wake(now)
+        if self._is_stirred or (self._application_due is not None and self._application_due <= now):
+            self._is_stirred = True
+            for application in self._applications.values():
+                deadline = application.next_deadline()
+                if deadline is not None and deadline <= now:
+                    application.wake(now)
         self._set_timers()
         for face in sorted(self._timers.expire(now)):
             self._reliable[face].wake(now)
@@ -223,9 +229,14 @@ class Host:
         self._stirred.pop(face, None)
         self._timers.set(face, None)
 
+    def stir(self) -> None:
+        """Ask the applications for outputs and deadlines next time, as they were called from elsewhere."""
+        self._is_stirred = True
+
     def settle(self, now: int) -> None:
         """Process the outputs of applications that were called from elsewhere."""
         self._now = now
+        self.stir()
         self._settle(now)
 
     def _settle(self, now: int) -> None:
@@ -239,13 +250,15 @@ class Host:
                 if application is None:
                     self._transmit(face, packet)
                 else:
+                    self._is_stirred = True
                     application.receive(packet, now)
             if packets:
                 self._all_sent()
-            for face, application in list(self._applications.items()):
-                for packet in application.take_outputs():
-                    self.forwarder.receive(face, packet, now)
-                    busy = True
+            if self._is_stirred:
+                for face, application in list(self._applications.items()):
+                    for packet in application.take_outputs():
+                        self.forwarder.receive(face, packet, now)
+                        busy = True
 
     def _all_sent(self) -> None:
         for pacer in self._pacers.values():

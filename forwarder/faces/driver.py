@@ -117,6 +117,7 @@ class Driver:
     def start(self) -> None:
         """Send outputs and set the alarm: at the start, or after calls to the host from elsewhere."""
         self._alarm.cancel()
+        self.host.stir()
         self._wake()
 
     def schedule(self) -> None:

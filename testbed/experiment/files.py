@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,7 @@ def write_rows(path: Path, rows: list[dict[str, Any]]) -> None:
             file.write(line_of(row))
 
 
+@cache  # of few feeds there are many events
 def feed_uri(key: str) -> str:
     """Return a feed's identifier in the files of a run: the URI of its NDN name, whatever carried it."""
     return to_uri(log_name(key))

@@ -50,6 +50,16 @@ class Results:
         """Return the values of a metric, by seed; empty if unknown."""
         return self.values.get(Row(runs, layering, setting_words(setting), metric), {})
 
+    def with_those(self, others: "Results", rows: Iterable[Row]) -> "Results":
+        """Return the rows that either has, of those that are needed; others' values replace these.
+
+        Facts of others are named after their runs: those were made by other code perhaps, on another day.
+        """
+        runs = ", ".join(dict.fromkeys(row.runs for row in others.values))
+        values = {**self.values, **others.values}
+        facts = {f"{name} of {runs}": fact for name, fact in others.facts.items()}
+        return Results({row: values[row] for row in rows if row in values}, {**self.facts, **facts})
+
     def write(self, path: Path) -> None:
         """Write the file. Raises OSError."""
         seeds = sorted({seed for known in self.values.values() for seed in known})

@@ -104,6 +104,7 @@ class World:
                     host.forwarder.fib.add(log_name(self.identities[author].ref), there)
                 if name == "g2":
                     host.attach(self.asker)
+                    self.asked = host
                 for prefix in shared if name == "g2" else (SHA256, BLOBS):
                     host.forwarder.fib.add(prefix, links_of["g1"] if name == "g2" else face)
                 faces = {
@@ -125,6 +126,11 @@ class World:
             blobs=Blobs(self.blobs[name]),
             loose=Loose(self.feeds[name]),
         )
+
+    def ask(self, packet: bytes) -> None:
+        """Have the asker send a packet, which the next event at its node will do."""
+        self.asker.outputs.append(packet)
+        self.asked.stir()
 
     def _host(self, name: str) -> tuple[Host, dict[str, int]]:
         host = Host(Forwarder(rng=Random(f"{name} forwarder"), controlled_push=True))
@@ -284,7 +290,7 @@ def test_an_interest_for_a_blob_does_not_end_a_peers_wish_for_it() -> None:
     world = World()
     content, blob = wished_for(world, 3)
     world.run(1)
-    world.asker.outputs.append(make_interest(segment_name(blob, 0), nonce=1, lifetime_ms=1000))
+    world.ask(make_interest(segment_name(blob, 0), nonce=1, lifetime_ms=1000))
     world.run(85)
     world.blobs["ann"].add(content)
     world.run(60)
@@ -350,7 +356,7 @@ def test_a_message_is_served_by_its_hash() -> None:
     world = World()
     message = world.write("ann", text="one")
     world.run(1)
-    world.asker.outputs.append(make_interest(hash_name(message.id), nonce=1, lifetime_ms=1000))
+    world.ask(make_interest(hash_name(message.id), nonce=1, lifetime_ms=1000))
     world.run(1)
     (content,) = world.asker.got
     assert message.encoded in content

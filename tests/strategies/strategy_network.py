@@ -175,7 +175,9 @@ class Net:
         self.network.change(ms * MS, change)
 
     def run(self, ms: int) -> None:
-        """Run until a time."""
+        """Run until a time, from what tests have told applications to do since the last one."""
+        for host in self.hosts.values():
+            host.stir()
         self.network.run(ms * MS)
 
     def _attach_rib(self, node: str, core: Forwarder) -> None:

@@ -497,6 +497,25 @@ def test_one_claim_is_made_again_with_other_seeds(small: Path, tmp_path: Path) -
     assert len(kept(tmp_path / "out")) == 16
 
 
+def test_a_claim_that_is_made_again_takes_its_place_among_the_kept_results(
+    small: Path, tmp_path: Path
+) -> None:
+    results, out = tmp_path / "small.csv", tmp_path / "out"
+    assert typed(small, "--out", out, "--keep").exit_code == 0
+    whole = Results.read(results)
+    needed_by_one = {*needed(load(str(small))[0], ["dearer"])}
+    Results({row: dict.fromkeys(known, -1.0) for row, known in whole.values.items()}, whole.facts).write(
+        results
+    )
+    assert typed(small, "--out", out, "--only", "dearer", "--keep").exit_code == 0
+    after = Results.read(results)
+    assert [*after.values] == [*whole.values]
+    for row, known in after.values.items():
+        assert known == (whole.values[row] if row in needed_by_one else dict.fromkeys(known, -1.0))
+    runs = ", ".join(dict.fromkeys(row.runs for row in needed_by_one))
+    assert after.facts[f"code of {runs}"] == after.facts["code"]
+
+
 def test_the_study_of_the_document_is_one(tmp_path: Path) -> None:
     text = (ROOT / "docs" / "experiments.md").read_text(encoding="utf-8")
     (block,) = re.findall(r"^```toml\n(# studies.toml\n.*?)^```$", text, re.MULTILINE | re.DOTALL)
@@ -511,7 +530,7 @@ def test_the_study_of_the_document_is_one(tmp_path: Path) -> None:
     [
         (["nothing"], "no such study; there are claims"),
         (["claims", "--only", "nothing"], "no claim of the study"),
-        (["claims", "--keep", "--seeds", "2"], "only the whole study is kept"),
+        (["claims", "--keep", "--seeds", "2"], "the study's own seeds are kept"),
         (["claims", "--on-spark", "--jobs", "2"], "leave --jobs and --engine out"),
     ],
 )

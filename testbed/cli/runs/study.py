@@ -55,14 +55,15 @@ def study(
 
     What has been run is kept in the directory of runs, by its content: the same command goes on where it was
     stopped, and runs only what has changed. With --only, --seeds or --first-seed, what is found stands beside
-    the results that came with the study.
+    the results that came with the study; with --only and --keep it takes its place among them.
     """
     chosen, path = load(name)
     claims = _claims(chosen, only)
     begin = chosen.first_seed if first_seed is None else first_seed
-    is_whole = not only and seeds is None and begin == chosen.first_seed
-    if keep and not is_whole:
-        raise UserError("--keep: only the whole study is kept; leave --only, --seeds and --first-seed out")
+    has_own_seeds = seeds is None and begin == chosen.first_seed
+    is_whole = has_own_seeds and not only
+    if keep and not has_own_seeds:
+        raise UserError("--keep: the study's own seeds are kept; leave --seeds and --first-seed out")
     if on_spark and (jobs or engine == "sail"):
         raise UserError("--on-spark: Spark runs and analyses all; leave --jobs and --engine out")
     means = Means(RunOptions(jobs=jobs).workers, "spark" if on_spark else engine, master, on_spark)
@@ -84,6 +85,8 @@ def study(
     if is_whole:
         write_pages(chosen, cells, kept, directory)
         write_figures(chosen, results, directory / "figures")
+    if keep and before is not None:
+        results = before.with_those(results, needed(chosen, chosen.claims, chosen.figures))
     target = known if keep else directory / known.name
     results.write(target)
     result("results", str(target))

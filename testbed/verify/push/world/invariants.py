@@ -339,9 +339,10 @@ def _left(name: str, what: str) -> Violation:
 
 
 _NO_STATE = frozenset(
-    {"counters", "rejected", "failures", "oversized", "_now", *PACKET_COUNTERS, *BYTE_COUNTERS}
+    {"counters", "rejected", "failures", "oversized", "_now", "_is_stirred", "_application_due"}
+    | {*PACKET_COUNTERS, *BYTE_COUNTERS}
 )
-"""Counters, and times of last arrivals."""
+"""Counters, times of last arrivals, and a host's knowledge of what its applications will say."""
 _PLAIN = frozenset({type(None), bool, int, float, str})
 _found_slots: dict[type, list[str]] = {}
 _SKIPPED = (Random, Counter, Counters, type, FunctionType, BuiltinFunctionType, MethodType)
