@@ -1,0 +1,115 @@
+"""Merged branches over NDN: two devices with one key, whose readers get all and see the same."""
+
+from collections import Counter
+from random import Random
+from typing import Any
+
+import pytest
+from fresh_seeds import first_fresh_seed
+from hypothesis import given
+from hypothesis import strategies as st
+from simulation import Result, simulate
+
+from forwarder.feedcache.items import Item, open_item
+from forwarder.wire.packet import parse_data
+from ssb.branches.feeds import BranchedFeeds
+from ssb.generate import generate_feed
+from ssb.keys import Identity
+from ssb.message import Message
+from ssb_over_ndn.following.subscriptions import WrappedSubscription
+from ssb_over_ndn.layerings.branches import BranchReader
+from ssb_over_ndn.naming import branch_name, log_name, message_packet
+from testbed.layerings.kinds.ndn import NDN_LAYERINGS
+from testbed.scenario.reader import load
+from testbed.scenario.sections import Change
+
+LAYERINGS = [name for name, layering in NDN_LAYERINGS.items() if layering.branches]
+READERS = ("s1", "s2", "s3")
+DEVICES = ("pub", "pub2")
+
+
+def devices(events: tuple[Change, ...] = (), seed: int = 1, **changes: Any) -> Any:
+    fork = {"fork.after": 10, "fork.cure": "merge", "settle_ms": 20_000, "layerings": LAYERINGS}
+    scenario = load("devices", items=30, seed=seed, changes=fork | changes)
+    return scenario.model_copy(update={"events": events})
+
+
+def assert_merged(result: Result) -> None:
+    """Every reader has every item of both branches once and in order, and all nodes have the same view."""
+    first, second = result.load.feeds
+    for node in READERS:
+        had = [(e["feed"], e["seq"]) for e in result.events[node] if e["event"] == "delivered"]
+        for feed, numbers in ((first, range(1, 31)), (second, range(11, 31))):
+            assert [seq for key, seq in had if key == feed.key] == [*numbers], node
+        assert "forked" not in {e["event"] for e in result.events[node]}
+    trees = [result.nodes[node]._merging.branches.tree(first.key) for node in (*DEVICES, *READERS)]
+    assert all(tree.view() == trees[0].view() for tree in trees)
+    assert [(len(tree), len(tree.tips)) for tree in trees] == [(50, 2)] * 5
+    told = Counter(e["node"] for rows in result.events.values() for e in rows if e["event"] == "published")
+    assert told == {"pub": 30, "pub2": 20}
+
+
+@pytest.mark.parametrize("layering", LAYERINGS)
+def test_two_devices_lose_nothing_and_name_what_they_have_read(layering: str) -> None:
+    result = simulate(devices(), layering)
+    assert_merged(result)
+    tree = result.nodes["s1"]._merging.branches.tree(result.load.feeds[0].key)
+    own = {each.content["text"] for each in result.load.feeds[0].messages}
+    joining = {each.content["text"] in own for each in tree.view() if "tangles" in each.content}
+    assert joining == {True, False}  # each device has named tips of the other one's branch
+
+
+def bad_times(seed: int) -> Any:
+    """Return `devices` with nodes that start anew, a device that is cut off, and links that lose frames."""
+    rng = Random(f"branches {seed}")
+    nodes = rng.sample((*DEVICES, *READERS, "r2"), rng.randrange(4))
+    events = [Change(at_ms=rng.uniform(200, 2_500), restart=node) for node in nodes]
+    if rng.random() < 0.5:
+        events += [Change(at_ms=900.0, link_down="pub r1"), Change(at_ms=2_000.0, link_up="pub r1")]
+    events.sort(key=lambda each: each.at_ms or 0)
+    loss = rng.choice((0.0, 2.0, 10.0))
+    return devices(tuple(events), seed, **{"topology.link.loss_percent": loss})
+
+
+@pytest.mark.parametrize("layering", LAYERINGS)
+@pytest.mark.parametrize("seed", [*range(1, 5), *range(first_fresh_seed(), first_fresh_seed() + 2)])
+def test_so_they_do_over_bad_links_and_where_nodes_start_anew(layering: str, seed: int) -> None:
+    assert_merged(simulate(bad_times(seed), layering))
+
+
+class Given(WrappedSubscription):
+    """A subscription with items that are given to it."""
+
+    def __init__(self, items: list[Item]) -> None:
+        self.items = items
+
+    def take_items(self, limit: int | None = None) -> list[Item]:
+        taken, self.items = self.items[:limit], self.items[len(self.items[:limit]) :]
+        return taken
+
+
+@given(st.integers(1, 8), st.integers(1, 8), st.lists(st.sampled_from(("log", "branch")), max_size=30))
+def test_a_branch_waits_for_the_message_that_it_follows(common: int, own: int, taken: list[str]) -> None:
+    """In any order of reading; meanwhile it has one item taken, and leaves the others where they are."""
+    author = Identity.from_seed(bytes(32))
+    log = generate_feed(Random(1), common + 2, author)
+    branch = generate_feed(Random(2), own, author, log[common - 1])
+    name = branch_name(author.ref, Identity.from_seed(b"d" * 32).ref, common + 1)
+
+    def items(feed: bytes, messages: list[Message]) -> list[Item]:
+        return [open_item(feed, m.sequence, parse_data(message_packet(m, feed))) for m in messages]
+
+    branches = BranchedFeeds()
+    inner = {"log": Given(items(log_name(author.ref), [*log])), "branch": Given(items(name, [*branch]))}
+    readers = {key: BranchReader(each, branches) for key, each in inner.items()}
+    got: dict[str, list[int]] = {"log": [], "branch": []}
+    for key in taken:
+        got[key] += [item.seq for item in readers[key].take_items(1)]
+        assert readers["branch"].is_due <= (len(got["log"]) >= common)
+        if len(got["log"]) < common:
+            assert not got["branch"]
+            assert len(inner["branch"].items) >= own - 1
+    for key in ("log", "branch"):
+        got[key] += [item.seq for item in readers[key].take_items()]
+    assert got == {"log": [*range(1, common + 3)], "branch": [*range(common + 1, common + own + 1)]}
+    assert len(branches.tree(author.ref)) == common + 2 + own
