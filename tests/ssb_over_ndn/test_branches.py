@@ -10,14 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from simulation import Result, simulate
 
+from base.units import SECOND
 from forwarder.feedcache.items import Item, open_item
+from forwarder.wire.lp import LpPacket
 from forwarder.wire.packet import parse_data
+from ssb.application import Plan
 from ssb.branches.feeds import BranchedFeeds
 from ssb.generate import generate_feed
 from ssb.keys import Identity
-from ssb.message import Message
 from ssb_over_ndn.following.subscriptions import WrappedSubscription
-from ssb_over_ndn.layerings.branches import BranchReader
+from ssb_over_ndn.layerings.branches import Branch, BranchReader, BranchSubscriber
 from ssb_over_ndn.naming import branch_name, log_name, message_packet
 from testbed.layerings.kinds.ndn import NDN_LAYERINGS
 from testbed.scenario.reader import load
@@ -45,6 +47,7 @@ def assert_merged(result: Result) -> None:
     trees = [result.nodes[node]._merging.branches.tree(first.key) for node in (*DEVICES, *READERS)]
     assert all(tree.view() == trees[0].view() for tree in trees)
     assert [(len(tree), len(tree.tips)) for tree in trees] == [(50, 2)] * 5
+    assert not [e for node in DEVICES for e in result.events[node] if e["event"] == "delivered"]
     told = Counter(e["node"] for rows in result.events.values() for e in rows if e["event"] == "published")
     assert told == {"pub": 30, "pub2": 20}
 
@@ -80,27 +83,57 @@ def test_so_they_do_over_bad_links_and_where_nodes_start_anew(layering: str, see
 class Given(WrappedSubscription):
     """A subscription with items that are given to it."""
 
+    forked_at = None
+
     def __init__(self, items: list[Item]) -> None:
         self.items = items
+
+    def start(self, now: int) -> None: ...
+
+    def wake(self, now: int) -> None: ...
+
+    def receive(self, header: LpPacket, now: int) -> None: ...
+
+    def take_errors(self) -> list[str]:
+        return []
+
+    def take_outputs(self) -> list[bytes]:
+        return []
+
+    def next_deadline(self) -> int | None:
+        return None
+
+    def size(self) -> int:
+        return 0
 
     def take_items(self, limit: int | None = None) -> list[Item]:
         taken, self.items = self.items[:limit], self.items[len(self.items[:limit]) :]
         return taken
 
 
+AUTHOR = Identity.from_seed(bytes(32))
+DEVICE = Identity.from_seed(b"d" * 32).ref
+
+
+def forked(common: int, own: int) -> dict[str, tuple[bytes, list[Item]]]:
+    """Return a log of two more items than both devices have, and a branch: names and items."""
+    log = generate_feed(Random(1), common + 2, AUTHOR)
+    branch = generate_feed(Random(2), own, AUTHOR, log[common - 1])
+    named = {
+        "log": (log_name(AUTHOR.ref), log),
+        "branch": (branch_name(AUTHOR.ref, DEVICE, common + 1), branch),
+    }
+    return {
+        key: (name, [open_item(name, m.sequence, parse_data(message_packet(m, name))) for m in messages])
+        for key, (name, messages) in named.items()
+    }
+
+
 @given(st.integers(1, 8), st.integers(1, 8), st.lists(st.sampled_from(("log", "branch")), max_size=30))
 def test_a_branch_waits_for_the_message_that_it_follows(common: int, own: int, taken: list[str]) -> None:
     """In any order of reading; meanwhile it has one item taken, and leaves the others where they are."""
-    author = Identity.from_seed(bytes(32))
-    log = generate_feed(Random(1), common + 2, author)
-    branch = generate_feed(Random(2), own, author, log[common - 1])
-    name = branch_name(author.ref, Identity.from_seed(b"d" * 32).ref, common + 1)
-
-    def items(feed: bytes, messages: list[Message]) -> list[Item]:
-        return [open_item(feed, m.sequence, parse_data(message_packet(m, feed))) for m in messages]
-
     branches = BranchedFeeds()
-    inner = {"log": Given(items(log_name(author.ref), [*log])), "branch": Given(items(name, [*branch]))}
+    inner = {key: Given(items) for key, (_, items) in forked(common, own).items()}
     readers = {key: BranchReader(each, branches) for key, each in inner.items()}
     got: dict[str, list[int]] = {"log": [], "branch": []}
     for key in taken:
@@ -112,4 +145,25 @@ def test_a_branch_waits_for_the_message_that_it_follows(common: int, own: int, t
     for key in ("log", "branch"):
         got[key] += [item.seq for item in readers[key].take_items()]
     assert got == {"log": [*range(1, common + 3)], "branch": [*range(common + 1, common + own + 1)]}
-    assert len(branches.tree(author.ref)) == common + 2 + own
+    assert len(branches.tree(AUTHOR.ref)) == common + 2 + own
+
+
+def test_a_branch_goes_on_as_soon_as_what_it_follows_is_here() -> None:
+    """Even if nothing more comes of the branch itself."""
+    (log, of_log), (name, of_branch) = forked(3, 2).values()
+    branches = BranchedFeeds()
+    given_log, given_branch = Given([]), Given(of_branch)
+    reader = BranchSubscriber(
+        [
+            Branch(name, DEVICE, BranchReader(given_branch, branches)),
+            Branch(log, AUTHOR.ref, BranchReader(given_log, branches)),
+        ],
+        Plan(0, SECOND),
+    )
+    reader.wake(0)
+    reader.receive(of_branch[0].data.wire, 1)
+    assert {event.event for event in reader.take_events()} == {"joined"}
+    given_log.items = of_log
+    reader.receive(of_log[0].data.wire, 2)
+    had = [(event.feed, event.seq) for event in reader.take_events()]
+    assert had == [(DEVICE, 4), (DEVICE, 5), *((AUTHOR.ref, n) for n in range(1, 6))]
