@@ -4,13 +4,17 @@ Two devices with one key write items of the same numbers, so they cannot share t
 goes on under that name; another one's branch is under naming.branch_name(), from its first own item on. The
 name ends with the author's key, too. So forwarders verify, cache and push a branch as any feed.
 
-A device also reads the other branches: its next message names their tips. A reader gets an item of a branch
-only behind the message that the branch's first item follows.
+A device also reads the other branches: its next message names their tips. The first message that it does not
+share with the others names their branches, so that readers find them:
+
+    "branches": [{"device": <reference>, "first": <number of the first message>}, ...]
+
+A reader gets an item of a branch only behind the message that the branch's first item follows.
 """
 
 from collections import deque
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, NamedTuple
 
 from base.timers import earliest
 from forwarder.feedcache.items import Item
@@ -18,13 +22,43 @@ from forwarder.wire.lp import open_data, open_interest
 from forwarder.wire.packet import Data, parse_data
 from ssb.application import Event, Plan
 from ssb.branches.feeds import BranchedFeeds
-from ssb.keys import Identity
+from ssb.branches.tree import MOST_BRANCHES
+from ssb.keys import Identity, is_feed
 from ssb.message import Message
 from ssb.work import WORK
 from ssb_over_ndn.following.subscriber import Subscriber
 from ssb_over_ndn.following.subscriptions import Subscription, WrappedSubscription
-from ssb_over_ndn.naming import hash_packet, message_id, message_packet
+from ssb_over_ndn.naming import branch_name, hash_packet, message_id, message_packet
 from ssb_over_ndn.serving.server import Announcer, FeedServer
+
+BRANCHES: Final = "branches"
+"""The member of a content that names branches."""
+
+
+class Named(NamedTuple):
+    """A branch as a message names it.
+
+    Attributes:
+        device: that of naming.branch_name(): 32 bytes, as a feed's reference.
+        first: the number of its first message.
+    """
+
+    device: str
+    first: int
+
+
+def named_in(message: Message) -> list[Named]:
+    """Return the branches that a message names; what is malformed is passed over."""
+    content = message.content if isinstance(message.content, dict) else {}
+    branches = content.get(BRANCHES)
+    found = []
+    for each in branches if isinstance(branches, list) else ():
+        match each:
+            case {"device": str() as device, "first": int() as first} if (
+                is_feed(device) and 1 < first < 1 << 53
+            ):
+                found.append(Named(device, first))
+    return found
 
 
 class BranchPublisher:
@@ -39,6 +73,7 @@ class BranchPublisher:
             are, later ones anew, with the tips that the device has read by then.
         own: the number of the first message that the device's branch does not share.
         first: the number of the first message that it serves.
+        others: the branches of other devices.
         disk: what it has written so far, also before a restart; kept up to date.
         announcer: see FeedServer.
     """
@@ -53,13 +88,14 @@ class BranchPublisher:
         *,
         own: int,
         first: int,
+        others: Sequence[Named],
         disk: list[bytes],
         announcer: Announcer | None = None,
     ) -> None:
         self._name, self._key = name, key
         self._identity = identity
         self._branches = branches
-        self._own, self._first = own, first
+        self._own, self._first, self._others = own, first, others
         self._disk = disk
         self._items: dict[int, Data] = {}
         self._events: list[Event] = []
@@ -115,7 +151,10 @@ class BranchPublisher:
     def _write(self, planned: Message, now: int) -> None:
         message = planned
         if planned.sequence >= self._own:
-            message = self._branches.publish(self._identity, planned.content, planned.timestamp)
+            content = planned.content
+            if planned.sequence == self._own and self._others and isinstance(content, dict):
+                content = content | {BRANCHES: [each._asdict() for each in self._others]}
+            message = self._branches.publish(self._identity, content, planned.timestamp)
         self._disk.append(message.encoded)
         item = self._keep(message)
         if item is None:
@@ -143,10 +182,14 @@ class BranchReader(WrappedSubscription):
     Args:
         inner: the subscription.
         branches: what the reader has of all branches; kept up to date.
+
+    Attributes:
+        named: the branches that its messages name.
     """
 
     def __init__(self, inner: Subscription, branches: BranchedFeeds) -> None:
         super().__init__(inner)
+        self.named: list[Named] = []
         self._branches = branches
         self._held: list[Item] = []
         self._is_rooted = False
@@ -165,7 +208,9 @@ class BranchReader(WrappedSubscription):
                 return []
             items, self._held, self._is_rooted = self._held, [], True
         items += super().take_items(None if limit is None else limit - len(items))
-        self._branches.append([Message.from_text(item.message) for item in items], 0.0)
+        messages = [Message.from_text(item.message) for item in items]
+        self._branches.append(messages, 0.0)
+        self.named += [each for message in messages for each in named_in(message)]
         return items
 
     def _follows(self, item: Item) -> bool:
@@ -188,19 +233,33 @@ class Branch(NamedTuple):
 
 
 class BranchSubscriber:
-    """An application that follows several branches of a feed.
+    """An application that follows several branches of a feed, MOST_BRANCHES at most.
 
     Args:
+        author: reference of the feed.
         branches: those that it follows.
         plan: when and how fast.
+        subscribe: (name, after=) -> a subscription to a branch that a message has named; None: none is
+            followed.
         tells: whether its events count: those of a device that reads another one's branch do not.
     """
 
-    def __init__(self, branches: Sequence[Branch], plan: Plan, *, tells: bool = True) -> None:
-        self._readers = {
-            each.name: (each, Subscriber({each.name: each.subscription}, plan)) for each in branches
-        }
+    def __init__(
+        self,
+        author: str,
+        branches: Iterable[Branch],
+        plan: Plan,
+        subscribe: Callable[..., BranchReader] | None = None,
+        *,
+        tells: bool = True,
+    ) -> None:
+        self._author = author
+        self._plan = plan
+        self._subscribe = subscribe
+        self._readers: dict[bytes, tuple[Branch, Subscriber]] = {}
         self._tells = tells
+        for each in branches:
+            self._follow(each)
 
     def receive(self, packet: bytes, now: int) -> None:
         """Pass a packet to the branches' subscribers; each takes its own."""
@@ -236,9 +295,25 @@ class BranchSubscriber:
             reader.wake(now)
         self._go_on(now)
 
+    def _follow(self, branch: Branch) -> Subscriber:
+        reader = Subscriber({branch.name: branch.subscription}, self._plan)
+        self._readers[branch.name] = branch, reader
+        return reader
+
     def _go_on(self, now: int) -> None:
-        """Let branches go on that have waited for a message that has come, also for one of another branch."""
-        for _ in self._readers:
-            for branch, reader in self._readers.values():
+        """Follow branches that messages have named, and let those go on that have waited for a message that
+        has come, also for one of another branch.
+        """
+        for _ in [*self._readers]:
+            for branch, reader in [*self._readers.values()]:
                 if branch.subscription.is_due:
                     reader.refresh(branch.name, now)
+                named, branch.subscription.named = branch.subscription.named, []
+                for device, first in named:
+                    self._find(device, first, now)
+
+    def _find(self, device: str, first: int, now: int) -> None:
+        """Follow a branch that a message names."""
+        name = branch_name(self._author, device, first)
+        if self._subscribe is not None and name not in self._readers and len(self._readers) < MOST_BRANCHES:
+            self._follow(Branch(name, device, self._subscribe(name, after=first - 1))).wake(now)

@@ -16,8 +16,10 @@ from forwarder.wire.lp import LpPacket
 from forwarder.wire.packet import parse_data
 from ssb.application import Plan
 from ssb.branches.feeds import BranchedFeeds
+from ssb.branches.tree import MOST_BRANCHES
 from ssb.generate import generate_feed
 from ssb.keys import Identity
+from ssb.message import Message
 from ssb_over_ndn.following.subscriptions import WrappedSubscription
 from ssb_over_ndn.layerings.branches import Branch, BranchReader, BranchSubscriber
 from ssb_over_ndn.naming import branch_name, log_name, message_packet
@@ -148,12 +150,50 @@ def test_a_branch_waits_for_the_message_that_it_follows(common: int, own: int, t
     assert len(branches.tree(AUTHOR.ref)) == common + 2 + own
 
 
+@given(st.lists(st.integers(2, 40), max_size=30), st.booleans())
+def test_a_reader_follows_the_branches_that_messages_name(firsts: list[int], is_told_twice: bool) -> None:
+    """Each once, at most as many as an identity has devices; what is malformed names none."""
+    devices = [Identity.from_seed(bytes([number]) * 32).ref for number in range(len(firsts))]
+    named = [{"device": device, "first": first} for device, first in zip(devices, firsts, strict=True)]
+    wrong: list[Any] = [
+        {"device": DEVICE, "first": 1},
+        {"device": "@x", "first": 2},
+        {"first": 2},
+        DEVICE,
+        None,
+    ]
+    wrong += [{"device": DEVICE, "first": value} for value in (True, 2.5, "2", 1 << 60)]
+    contents: list[dict[str, Any]] = [
+        {"type": "post", "branches": [*wrong, *named]},
+        {"type": "post", "branches": 5},
+    ]
+    log: list[Message] = []
+    for content in contents * (1 + is_told_twice):
+        log.append(Message.create(AUTHOR, log[-1] if log else None, content, 1))
+    name = log_name(AUTHOR.ref)
+    items = [open_item(name, m.sequence, parse_data(message_packet(m))) for m in log]
+    branches, asked = BranchedFeeds(), list[tuple[bytes, int]]()
+
+    def subscribe(name: bytes, after: int) -> BranchReader:
+        asked.append((name, after))
+        return BranchReader(Given([]), branches)
+
+    followed = Branch(name, AUTHOR.ref, BranchReader(Given(items), branches))
+    reader = BranchSubscriber(AUTHOR.ref, [followed], Plan(0, SECOND), subscribe)
+    reader.wake(0)
+    expected = [
+        (branch_name(AUTHOR.ref, d, first), first - 1) for d, first in zip(devices, firsts, strict=True)
+    ]
+    assert asked == expected[: MOST_BRANCHES - 1]
+
+
 def test_a_branch_goes_on_as_soon_as_what_it_follows_is_here() -> None:
     """Even if nothing more comes of the branch itself."""
     (log, of_log), (name, of_branch) = forked(3, 2).values()
     branches = BranchedFeeds()
     given_log, given_branch = Given([]), Given(of_branch)
     reader = BranchSubscriber(
+        AUTHOR.ref,
         [
             Branch(name, DEVICE, BranchReader(given_branch, branches)),
             Branch(log, AUTHOR.ref, BranchReader(given_log, branches)),

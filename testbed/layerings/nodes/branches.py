@@ -6,7 +6,7 @@ from random import Random
 from ssb.application import Plan
 from ssb.branches.feeds import BranchedFeeds
 from ssb_over_ndn.following.subscriptions import Subscription
-from ssb_over_ndn.layerings.branches import Branch, BranchPublisher, BranchReader, BranchSubscriber
+from ssb_over_ndn.layerings.branches import Branch, BranchPublisher, BranchReader, BranchSubscriber, Named
 from ssb_over_ndn.naming import branch_name, log_name
 from ssb_over_ndn.serving.server import Announcer
 from testbed.layerings.nodes.node import Context
@@ -58,16 +58,30 @@ class Merging:
             [(context.start + time, message) for time, message in planned],
             own=self._common + 1,
             first=feed.messages[0].sequence,
+            others=[
+                Named(each.alias, each.messages[0].sequence)
+                for each in context.workload.feeds
+                if each.alias and each is not feed
+            ],
             disk=context.state.log,
             announcer=None if announcer is None else announcer(name, rng, context.parameters),
         )
 
     def subscriber(self, subscription: Callable[..., Subscription], plan: Plan) -> BranchSubscriber:
-        """Return what reads the branches that others write; `subscription` is that of NdnNode."""
-        branches = []
-        for feed in self._context.workload.feeds:
-            if feed.publisher != self._context.name:
-                name = feed_name_of(feed)
-                inner = subscription(name, after=feed.messages[0].sequence - 1)
-                branches.append(Branch(name, feed.key, BranchReader(inner, self.branches)))
-        return BranchSubscriber(branches, plan, tells=not self._is_device)
+        """Return what reads the branches that others write; `subscription` is that of NdnNode.
+
+        A device knows the other branches, a reader the feed alone.
+        """
+
+        def reader(name: bytes, after: int) -> BranchReader:
+            return BranchReader(subscription(name, after=after), self.branches)
+
+        branches = [
+            Branch(name, feed.key, reader(name, feed.messages[0].sequence - 1))
+            for feed in self._context.workload.feeds
+            if feed.publisher != self._context.name and (self._is_device or not feed.alias)
+            for name in [feed_name_of(feed)]
+        ]
+        author = self._context.workload.feeds[0].key
+        found = None if self._is_device else reader
+        return BranchSubscriber(author, branches, plan, found, tells=not self._is_device)
