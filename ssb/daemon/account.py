@@ -38,9 +38,8 @@ from ssb.branches.store import BRANCHES_FILE, MergedFeeds
 from ssb.canonical import InvalidJson, Value, parse_bytes, stringify
 from ssb.daemon.backlinks import BACKLINKS, Backlinks
 from ssb.daemon.stock import stock_logs
-from ssb.daemon.views import FILE, TYPES, Views
+from ssb.daemon.views import FILE, TYPES, Views, dispute_ends
 from ssb.detached import DELETE, DETACHED, SALT_BYTES, detach
-from ssb.ending import end_of
 from ssb.graph import DEFAULT_MAX_HOPS, Graph
 from ssb.groups.envelope import SUFFIX as BOX2
 from ssb.groups.envelope import Key, box, context_of
@@ -169,7 +168,7 @@ class Account:
             views.add(stored.message)
         for feed in filter(self.merged.is_forked, self.merged.feeds):
             views.restate(feed, self.merged.tree(feed).view())
-        self._dispute(views.graph)
+        dispute_ends(views.graph, self.merged)
         views.graph.take_changes()
         views.graph.take_restated()
         return views
@@ -271,7 +270,7 @@ class Account:
         if was_forked:
             served = self.feeds.after(feed, 0, self.feeds.last(feed))
             self.views.restate(feed, (stored.message for stored in served))
-            self._dispute(self.graph)
+            dispute_ends(self.graph, self.merged)
             self.views.discard()
 
     def restate(self) -> bool:
@@ -281,23 +280,7 @@ class Account:
         changed, self._unordered = self._unordered, set()
         for feed in sorted(changed):
             self.views.restate(feed, self.merged.tree(feed).view())
-        return bool(changed) | ("views" in self.__dict__ and self._dispute(self.graph))
-
-    def _dispute(self, graph: Graph) -> bool:
-        """Let follows pass to no successor that an ignored message names; return whether that changes.
-
-        An end is ignored from the fork of its feed on, unless the branches are merged: then each end counts.
-        """
-        ends, forks, disputed = self.feeds.ends(), self.feeds.forks(), set[str]()
-        for feed in ends.keys() & forks.keys():
-            first = self.merged.fork_of(feed)
-            if first is not None and ends[feed].sequence >= first:
-                disputed.add(feed)
-                for message in forks[feed]:
-                    end = end_of(feed, message.sequence, message.content)
-                    if end is not None and end.successor is not None:
-                        graph.succeed(feed, end.successor)  # so a block holds for it, too
-        return graph.dispute(disputed)
+        return bool(changed) | ("views" in self.__dict__ and dispute_ends(self.graph, self.merged))
 
     def why(self) -> str:
         """Return why nothing can be published now, with the remedies; "" if messages can be."""
