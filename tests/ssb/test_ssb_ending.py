@@ -5,6 +5,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from local_peers import LocalPeers
@@ -17,6 +18,7 @@ from ssb.keys import Identity, encode_base64, feed_ref
 from ssb.message import ForkedFeed, InvalidMessage, Message
 from ssb.store.memory import MemoryFeeds
 from ssb.store.sqlite import SqliteFeeds
+from testbed.cli.main import feednet
 
 OLD, NEW, OTHER = (Identity.from_seed(bytes([number]) * 32) for number in range(3))
 GOES_ON = end_content(OLD.ref, NEW)
@@ -350,6 +352,9 @@ def test_two_ends_with_two_successors(tmp_path: Path, relation: Relation, first:
         assert holding(account) == ([] if follows else both)
         assert account.graph.disputed() == {OLD.ref: sorted(both)}
         account.views.save()
+    shown = CliRunner().invoke(feednet, ["ssb", "--path", str(tmp_path), "status"]).output
+    named = " or ".join(sorted(both))
+    assert f"ended        {OLD.ref}; forked, so no follow passes to {named}: follow the right one" in shown
     with closing(Account(tmp_path)) as account:
         assert holding(account) == ([] if follows else both)
         account.merged.merge(OLD.ref)
