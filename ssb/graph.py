@@ -14,10 +14,11 @@ The rules are those of ssb-friends (npm), tested against its code:
 
 Three differences. Of a private and a public statement the later is valid, not always the private one. A feed
 that has ended may name a successor (`ssb.ending`): then each author's statement about the ended feed holds
-for the successor, too, until that author has made one about the successor itself. And several feeds may be
-devices of one identity (`ssb.applications.fusion`). They follow each other. An author's statement about one
-holds for the others, and a statement by one is a statement by the others, until an author has made its own
-one about just that feed. Of several statements that hold so, a block outweighs a follow.
+for the successor, too, until that author has made one about the successor itself. A forked feed may have
+several ends; if they are *disputed*, no follow holds for their successors. And several feeds may be devices
+of one identity (`ssb.applications.fusion`). They follow each other. An author's statement about one holds for
+the others, and a statement by one is a statement by the others, until an author has made its own one about
+just that feed. Of several statements that hold so, a block outweighs a follow.
 """
 
 from collections import defaultdict
@@ -71,7 +72,8 @@ class Graph:
         # number is 0 for a statement about another feed, or by another one, that holds here, too.
         self._stated: defaultdict[str, dict[str, tuple[Relation, int]]] = defaultdict(dict)
         self._about: defaultdict[str, dict[str, Relation]] = defaultdict(dict)
-        self._successors: dict[str, str] = {}
+        self._successors: defaultdict[str, list[str]] = defaultdict(list)
+        self._disputed: Set[str] = frozenset()  # ended feeds
         self._ended: defaultdict[str, list[str]] = defaultdict(list)  # by their successor
         self._devices: dict[str, frozenset[str]] = {}  # of each feed that is not its identity's only one
         self._restated: set[tuple[str, str]] = set()  # since take_restated()
@@ -111,12 +113,24 @@ class Graph:
             self._pass_on(author, about)
 
     def succeed(self, feed: str, successor: str) -> None:
-        """Add the end of a feed that names a successor; a feed ends once."""
-        if feed not in self._successors:
-            self._successors[feed] = successor
+        """Add the end of a feed that names a successor; each branch of a forked feed may have an end."""
+        if successor not in self._successors[feed]:
+            self._successors[feed].append(successor)
             self._ended[successor].append(feed)
             for author in list(self._about.get(feed, ())):
                 self._pass_on(author, feed)
+
+    def dispute(self, feeds: Set[str]) -> bool:
+        """Say which ended feeds' ends other messages contradict; return whether these are others than before.
+
+        A block of such a feed holds for its successors, as ever, and a follow for none of them.
+        """
+        changed = self._disputed ^ feeds
+        self._disputed = frozenset(feeds)
+        for feed in changed:
+            for author in list(self._about.get(feed, ())):
+                self._pass_on(author, feed)
+        return bool(changed)
 
     def unite(self, identities: Mapping[str, frozenset[str]]) -> None:
         """Change identities: for each feed concerned, all devices of its identity, the feed among them."""
@@ -134,8 +148,14 @@ class Graph:
             self._inherit(author, feed)
 
     def ends(self) -> Iterator[tuple[str, str]]:
-        """Yield the ended feeds that name a successor, with it."""
-        yield from self._successors.items()
+        """Yield the ended feeds that name a successor, with it; some with several."""
+        for feed, successors in self._successors.items():
+            for successor in successors:
+                yield feed, successor
+
+    def disputed(self) -> dict[str, list[str]]:
+        """Return the feeds whose ends are disputed, with the successors that these name."""
+        return {feed: sorted(self._successors.get(feed, ())) for feed in sorted(self._disputed)}
 
     def take_restated(self) -> set[tuple[str, str]]:
         """Return author and feed of each block that has changed since the last call; for the origin, of each
@@ -255,7 +275,7 @@ class Graph:
         ahead = [feed]
         while ahead:
             each = ahead.pop()
-            new = {*self._devices.get(each, ()), self._successors.get(each, each)} - found.keys()
+            new = {*self._devices.get(each, ()), *self._successors.get(each, ())} - found.keys()
             found |= dict.fromkeys(new)
             ahead += new
         return [*found]
@@ -278,16 +298,19 @@ class Graph:
     def _inherited(self, author: str, feed: str) -> list[Relation]:
         """An author's own statements about a feed, or else about those whose statements hold for it."""
         found: list[Relation] = []
-        seen, ahead = {feed}, [feed]
+        ahead = [(feed, False)]  # and whether a disputed end lies on the way
+        seen = {*ahead}
         while ahead:
-            each = ahead.pop()
+            each, is_disputed = ahead.pop()
             relation, sequence = self._stated.get(author, {}).get(each, (None, 0))
             if relation is not None and sequence:
-                found.append(relation)
+                if relation is not Relation.FOLLOWS or not is_disputed:
+                    found.append(relation)
                 continue
-            before = {*self._ended.get(each, ()), *self._devices.get(each, ())} - seen
+            before = {(old, is_disputed or old in self._disputed) for old in self._ended.get(each, ())}
+            before |= {(device, is_disputed) for device in self._devices.get(each, ())}
+            ahead += before - seen
             seen |= before
-            ahead += before
         return found
 
     # A distance is that of ssb-friends: the hops, negative if a block or an unfollow has decided.

@@ -28,6 +28,7 @@ from ssb.store.blobs import BlobStore
 LOGS = from_uri("/ssb/logs")
 SHA256 = from_uri("/ssb/sha256")
 BLOBS = from_uri("/ssb/blobs")
+BRANCHES = from_uri("/ssb/branches")
 
 SEGMENT_BYTES = 4096
 """Content of each segment of a blob but the last, which may have less."""
@@ -87,9 +88,19 @@ def hash_name(message_id: str) -> bytes:
     return SHA256 + component(GENERIC, parse_message(message_id))
 
 
-def message_packet(message: Message) -> bytes:
-    """Return the Data packet of a message in its author's feed."""
-    name = item_name(log_name(message.author), message.sequence)
+def branch_name(author: str, device: str, first: int) -> bytes:
+    """Return the name of a branch of a feed that is merged: /ssb/branches/<device>/seq=<first>/<id>.
+
+    `device` is 32 bytes of the device's choice, written as a feed's reference; `first` is the number of the
+    branch's first message. As each feed's name does, this one ends with the key.
+    """
+    prefix = BRANCHES + component(GENERIC, parse_feed(device)) + component(SEQUENCE, nni(first))
+    return feed_name(prefix, parse_feed(author))
+
+
+def message_packet(message: Message, feed: bytes = b"") -> bytes:
+    """Return the Data packet of a message in its author's feed, or in the branch of that name."""
+    name = item_name(feed or log_name(message.author), message.sequence)
     return make_data(name, ssb_content(message.encoded), freshness_ms=_FRESHNESS_MS)
 
 

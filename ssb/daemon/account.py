@@ -38,7 +38,7 @@ from ssb.branches.store import BRANCHES_FILE, MergedFeeds
 from ssb.canonical import InvalidJson, Value, parse_bytes, stringify
 from ssb.daemon.backlinks import BACKLINKS, Backlinks
 from ssb.daemon.stock import stock_logs
-from ssb.daemon.views import FILE, TYPES, Views
+from ssb.daemon.views import FILE, TYPES, Views, dispute_ends
 from ssb.detached import DELETE, DETACHED, SALT_BYTES, detach
 from ssb.graph import DEFAULT_MAX_HOPS, Graph
 from ssb.groups.envelope import SUFFIX as BOX2
@@ -168,6 +168,7 @@ class Account:
             views.add(stored.message)
         for feed in filter(self.merged.is_forked, self.merged.feeds):
             views.restate(feed, self.merged.tree(feed).view())
+        dispute_ends(views.graph, self.merged)
         views.graph.take_changes()
         views.graph.take_restated()
         return views
@@ -269,14 +270,17 @@ class Account:
         if was_forked:
             served = self.feeds.after(feed, 0, self.feeds.last(feed))
             self.views.restate(feed, (stored.message for stored in served))
+            dispute_ends(self.graph, self.merged)
             self.views.discard()
 
     def restate(self) -> bool:
-        """Let what merged feeds say hold in causal order; return whether new messages may change that."""
+        """Let what merged feeds say hold in causal order, and what disputed ends say not; return whether that
+        may change anything.
+        """
         changed, self._unordered = self._unordered, set()
         for feed in sorted(changed):
             self.views.restate(feed, self.merged.tree(feed).view())
-        return bool(changed)
+        return bool(changed) | ("views" in self.__dict__ and dispute_ends(self.graph, self.merged))
 
     def why(self) -> str:
         """Return why nothing can be published now, with the remedies; "" if messages can be."""

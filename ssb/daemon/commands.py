@@ -301,6 +301,8 @@ class Commands:
 
     def _status(self) -> Value:
         account = self._account
+        account.restate()
+        disputed = account.graph.disputed()
         status: dict[str, Value] = {
             "id": account.identity.ref,
             "running": self._running is not None,
@@ -311,7 +313,11 @@ class Commands:
             "replicated": len(account.graph.replicated()),
             "forked": self._forks(),
             "merged": self._merged(),
-            "ended": {feed: end.successor for feed, end in sorted(account.feeds.ends().items())},
+            "ended": {
+                feed: None if feed in disputed else end.successor
+                for feed, end in sorted(account.feeds.ends().items())
+            },
+            "disputed": {feed: [*successors] for feed, successors in disputed.items()},
             "damaged": {feed: [*numbers] for feed, numbers in account.feeds.damaged().items()},
             "blobs": account.blobs.used,
         }
@@ -398,6 +404,7 @@ class Commands:
         shown |= {*account.merged.feeds}
         for feed, end in account.feeds.ends().items():
             shown |= {feed, end.successor or feed}
+        shown = shown.union(*account.graph.disputed().values())
         if self._running is not None:
             peer, _ = self._running
             aside = peer.peer.replication.set_aside

@@ -18,6 +18,7 @@ from typing import Any, Final
 from ssb.applications.about import NAME, Directory
 from ssb.applications.fusion import FUSION, Fusions
 from ssb.applications.pubs import PUB, Pubs
+from ssb.branches.store import MergedFeeds
 from ssb.canonical import parse
 from ssb.ending import END, end_of
 from ssb.graph import CONTACT, Graph, Relation
@@ -245,3 +246,20 @@ class Views:
         elif kind == PUB:
             self.pubs.add_content(author, sequence, content)
         return kind in TYPES
+
+
+def dispute_ends(graph: Graph, merged: MergedFeeds) -> bool:
+    """Let follows pass to no successor that an ignored message names; return whether that changes.
+
+    An end is ignored from the fork of its feed on, unless the branches are merged: then each end counts.
+    """
+    ends, forks, disputed = merged.served.ends(), merged.served.forks(), set[str]()
+    for feed in ends.keys() & forks.keys():
+        first = merged.fork_of(feed)
+        if first is not None and ends[feed].sequence >= first:
+            disputed.add(feed)
+            for message in forks[feed]:
+                end = end_of(feed, message.sequence, message.content)
+                if end is not None and end.successor is not None:
+                    graph.succeed(feed, end.successor)  # so a block holds for it, too
+    return graph.dispute(disputed)

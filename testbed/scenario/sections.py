@@ -751,8 +751,9 @@ class Fork(Section):
     cure: Literal["none", "lock", "feeds", "merge"] = "none"
     """What is done about forks. `none`: both devices write with one key, and the feed is forked. `lock`: only
     the first device may write; what the author would write on the second is refused. `feeds`: each device has
-    a feed of its own, and subscribers follow both. `merge`: both write with one key, peers keep both
-    branches, and each device names in its next message what it has read of the other's (`ssb` only)."""
+    a feed of its own, and subscribers follow both. `merge`: both write with one key, readers keep both
+    branches, and each device names in its next message what it has read of the other's (`ssb`, and over NDN
+    `pull`, `poll`, `long-lived`, `persistent` and those of controlled push)."""
 
 
 class Ending(Section):

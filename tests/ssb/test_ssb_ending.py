@@ -1,20 +1,24 @@
 """Ends of feeds: what ends one, that nothing comes behind, who goes on, and that nobody asks for more."""
 
 import json
+from contextlib import closing
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from local_peers import LocalPeers
 
 from ssb.canonical import stringify
+from ssb.daemon.account import Account
 from ssb.ending import END, End, end_content, end_in, end_of
 from ssb.graph import Graph, Relation
 from ssb.keys import Identity, encode_base64, feed_ref
 from ssb.message import ForkedFeed, InvalidMessage, Message
 from ssb.store.memory import MemoryFeeds
 from ssb.store.sqlite import SqliteFeeds
+from testbed.cli.main import feednet
 
 OLD, NEW, OTHER = (Identity.from_seed(bytes([number]) * 32) for number in range(3))
 GOES_ON = end_content(OLD.ref, NEW)
@@ -182,41 +186,40 @@ def say(graph, number, author, about, relation):
     graph.add_content(author, number, {"type": "contact", "contact": about, **SAYS[relation]})
 
 
-def inherited(said, successors, author, feed, on_the_way=()):
-    """All that holds of an author's statements for a feed."""
+def inherited(said, ends, disputed, author, feed, on_the_way=()):
+    """All that holds of an author's statements for a feed: of a disputed end no follow."""
     if (author, feed) in said:
         return {said[author, feed]}
-    if feed in on_the_way:
-        return set()
-    ended = [old for old, new in successors.items() if new == feed]
-    return set().union(*(inherited(said, successors, author, old, (*on_the_way, feed)) for old in ended))
+    found = set()
+    for old, new in ends if feed not in on_the_way else ():
+        if new == feed:
+            held = inherited(said, ends, disputed, author, old, (*on_the_way, feed))
+            found |= held - ({Relation.FOLLOWS} if old in disputed else set())
+    return found
 
 
 @settings(max_examples=300)
-@given(st.lists(STATED | ENDED, max_size=30), st.integers(0, 3), st.randoms(use_true_random=False))
-def test_statements_hold_for_successors(happenings, max_hops, rng):
+@given(
+    st.lists(STATED | ENDED, max_size=30),
+    st.lists(st.frozensets(st.sampled_from([ME, *FEEDS])), min_size=1, max_size=3),
+    st.integers(0, 3),
+    st.randoms(use_true_random=False),
+)
+def test_statements_hold_for_successors(happenings, disputes, max_hops, rng):
     """As in a graph in which each author has said so of each successor; whatever came first."""
-    said, successors = {}, {}
-    for each in happenings:
-        if len(each) == 3:
-            said[each[:2]] = each[2]
-        else:
-            successors.setdefault(*each)
+    said = {each[:2]: each[2] for each in happenings if len(each) == 3}
+    ends = {each for each in happenings if len(each) == 2}
     expected = Graph(ME, max_hops)
     for author in (ME, *FEEDS):
         for about in (ME, *FEEDS):
-            held = inherited(said, successors, author, about)
+            held = inherited(said, ends, disputes[-1], author, about)
             for relation in (Relation.BLOCKS, Relation.FOLLOWS, Relation.UNFOLLOWED):
                 if relation in held:
                     say(expected, 1, author, about, relation)
                     break
     steps = list(enumerate(happenings, 1))
-    ends = {}
     shuffled = steps.copy()
     rng.shuffle(shuffled)
-    for _, each in steps:  # a feed ends once
-        if len(each) == 2:
-            ends.setdefault(*each)
     graphs = []
     for order in (steps, shuffled):
         graph = Graph(ME, max_hops)
@@ -224,14 +227,20 @@ def test_statements_hold_for_successors(happenings, max_hops, rng):
         for number, each in order:
             if len(each) == 3:
                 say(graph, number, *each)
-            elif ends[each[0]] == each[1]:
+            else:
                 graph.succeed(*each)
+            if rng.random() < 0.2:
+                graph.dispute(rng.choice(disputes))
             added, removed = graph.take_changes()
             replicated = (replicated | added) - removed
+        graph.dispute(disputes[-1])
+        added, removed = graph.take_changes()
+        replicated = (replicated | added) - removed
         assert replicated == graph.replicated()
         graphs.append(graph)
     again = Graph(ME, max_hops)
     again.restore(graph.statements(), graph.ends())
+    again.dispute(disputes[-1])
     for graph in (*graphs, again):
         assert graph.hops() == graph.hops(ME) == expected.hops()
         assert sorted(graph.blocks()) == sorted(expected.blocks())
@@ -306,3 +315,77 @@ def test_views_keep_successors(tmp_path: Path) -> None:
         assert dan in views.graph.replicated()
         data = json.loads((tmp_path / "ben" / "views").read_bytes()[32:])
         assert data["ended"] == [[ann, dan]]
+
+
+# Two ends
+
+
+@pytest.mark.parametrize("relation", [Relation.FOLLOWS, Relation.BLOCKS])
+@pytest.mark.parametrize("first", [0, 1])
+@pytest.mark.parametrize("lengths", [(0, 0), (1, 0), (2, 3)])
+def test_two_ends_with_two_successors(tmp_path: Path, relation: Relation, first: int, lengths) -> None:
+    """No follow passes to either successor, whichever end came first; a block does; with a merge all do."""
+    before = feed(OLD, POST)
+    ends = []
+    for heir, more in zip((NEW, OTHER), lengths, strict=True):
+        branch = list(before)
+        for content in [*({"type": "post", "text": f"{heir.ref} {n}"} for n in range(more))]:
+            branch.append(Message.create(OLD, branch[-1], content, 1))
+        ends.append([*branch, Message.create(OLD, branch[-1], end_content(OLD.ref, heir), 1)])
+    heirs = [NEW.ref, OTHER.ref]
+    contact = {"type": "contact", "contact": OLD.ref, **SAYS[relation]}
+    follows = relation is Relation.FOLLOWS
+
+    def holding(account: Account) -> list[str]:
+        me = account.identity.ref
+        held = [heir for heir in heirs if account.graph.relation(me, heir) is relation]
+        assert account.graph.replicated() >= (set(held) if follows else set())
+        return held
+
+    with closing(Account(tmp_path)) as account:
+        account.publish(contact, 1)
+        accept(account, ends[first])
+        assert holding(account) == [heirs[first]]
+        accept(account, ends[1 - first])
+        assert account.feeds.fork_of(OLD.ref) == 2
+        both = heirs if lengths[1 - first] == 0 else [heirs[first]]  # by the fork's proof, or the log alone
+        assert holding(account) == ([] if follows else both)
+        assert account.graph.disputed() == {OLD.ref: sorted(both)}
+        account.views.save()
+    shown = CliRunner().invoke(feednet, ["ssb", "--path", str(tmp_path), "status"]).output
+    named = " or ".join(sorted(both))
+    assert f"ended        {OLD.ref}; forked, so no follow passes to {named}: follow the right one" in shown
+    with closing(Account(tmp_path)) as account:
+        assert holding(account) == ([] if follows else both)
+        account.merged.merge(OLD.ref)
+        account.restate()
+        for message in ends[1 - first]:
+            if account.merged.append([message], 2).stored:
+                account.update_views(message)
+        account.restate()
+        assert holding(account) == heirs
+        assert not account.graph.disputed()
+    with closing(Account(tmp_path)) as account:
+        assert holding(account) == heirs
+        account.split(OLD.ref)
+        assert not follows or not holding(account)
+
+
+def accept(account: Account, messages: list[Message]) -> None:
+    """Let a peer's store and views have messages that come from others."""
+    stored = account.feeds.append(messages, 2).stored
+    for message in messages[:stored]:
+        account.update_views(message)
+    account.restate()
+
+
+def test_an_end_before_the_fork_counts(tmp_path: Path) -> None:
+    """A message behind an end is no other end: it takes no followers from the successor."""
+    branch = feed(OLD, POST, GOES_ON, POST)
+    other = Message.create(OLD, branch[1], {"type": "post", "text": "another"}, 2)
+    with closing(Account(tmp_path)) as account:
+        account.publish({"type": "contact", "contact": OLD.ref, "following": True}, 1)
+        accept(account, branch[:2])
+        account.feeds.prove((branch[2], other))
+        account.restate()
+        assert account.graph.is_following(account.identity.ref, NEW.ref)

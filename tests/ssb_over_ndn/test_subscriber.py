@@ -226,6 +226,24 @@ def test_a_subscription_moves_from_feed_to_feed(monkeypatch: pytest.MonkeyPatch,
     assert subscriber.ends() == (0, 0)
 
 
+def test_of_two_ends_the_one_that_is_read_first_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second, third, _ = AUTHORS
+    log = chain(first, {"type": "post"}, end_content(first.ref, second))
+    other = Message.create(first, log[0], end_content(first.ref, third), 1)
+    name = log_name(first.ref)
+    monkeypatch.setitem(FEEDS, name, [*log, other])
+    made: list[bytes] = []
+
+    def subscribe(feed: bytes) -> Given:
+        made.append(feed)
+        return Given(feed)
+
+    subscriber = Subscriber({name: Given(name)}, Plan(0, SECOND), subscribe)
+    run(subscriber, 0)
+    give(subscriber, name, 3, 1)
+    assert made == [log_name(second.ref)]
+
+
 @given(
     given_items=st.lists(st.sampled_from(["signed", "plain", "forged"]), max_size=6), is_planned=st.booleans()
 )

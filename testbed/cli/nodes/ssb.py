@@ -469,6 +469,8 @@ def _show_feeds(state: dict[str, Any], names: dict[str, str | None]) -> None:
         say(f"merged       {label(feed, names)}: {branches_text(merged)}")
     for feed, successor in state["ended"].items():
         on = "" if successor is None else f"; goes on as {label(successor, names)}"
+        if named := [label(each, names) for each in state["disputed"].get(feed, ())]:
+            on = f"; forked, so no follow passes to {' or '.join(named)}: follow the right one"
         say(f"ended        {label(feed, names)}{on}")
     for feed, numbers in state["damaged"].items():
         say(f"damaged      {numbers_text(numbers)} of {label(feed, names)}; comes again from others")

@@ -145,20 +145,24 @@ def _lli(
         partial(subscription, recovery=recovery),
         controlled_push=True,
         recovery=recovery,
+        branches=True,
         **more,
     )
 
 
 NDN_LAYERINGS: dict[str, NdnLayering] = {
-    "pull": NdnLayering(title("pull"), PullParameters, pull.subscribe),
-    "poll": NdnLayering(title("poll"), PollParameters, partial(Lookahead, is_patient=False)),
-    "long-lived": NdnLayering(title("long-lived"), LongLivedParameters, partial(Lookahead, is_patient=True)),
+    "pull": NdnLayering(title("pull"), PullParameters, pull.subscribe, branches=True),
+    "poll": NdnLayering(title("poll"), PollParameters, partial(Lookahead, is_patient=False), branches=True),
+    "long-lived": NdnLayering(
+        title("long-lived"), LongLivedParameters, partial(Lookahead, is_patient=True), branches=True
+    ),
     "persistent": NdnLayering(
         title("persistent"),
         PersistentParameters,
         persistent.subscribe,
         lambda feed, rng, parameters: persistent.Pusher(feed),
         persistent=True,
+        branches=True,
     ),
     "notify": NdnLayering(
         title("notify"),

@@ -27,6 +27,7 @@ from ssb_over_ndn.naming import SHA256, log_name, message_packet
 from ssb_over_ndn.serving.publisher import Publisher
 from ssb_over_ndn.serving.server import Announcer
 from testbed.layerings.nodes.authority import Authority, producer_of
+from testbed.layerings.nodes.branches import Merging, feed_name_of
 from testbed.layerings.nodes.node import Context, EventRows, Node, Parameters, StateSize
 from testbed.layerings.nodes.pictures import Album, PictureReader
 from testbed.layerings.nodes.workload import Feature, Feed
@@ -108,6 +109,7 @@ class NdnLayering(NamedTuple):
         multicast: Interests that need routes of their own, None if there are none.
         whole: feeds are complete objects, and their packets are signed by NDN keys of producers.
         node: (context, this layering) -> a node of a run; None for NdnNode.
+        branches: it carries feeds whose branches are merged: to it a branch is one more feed.
         packets: (author's keys) -> message -> its Data packet, called in the feed's order; None if items
             carry classic messages as their authors signed them.
     """
@@ -122,6 +124,7 @@ class NdnLayering(NamedTuple):
     multicast: Multicast | None = None
     whole: bool = False
     node: "Callable[[Context, NdnLayering], NdnNode] | None" = None
+    branches: bool = False
     packets: Callable[[Identity], Callable[[Message], bytes]] | None = None
 
     @property
@@ -132,7 +135,9 @@ class NdnLayering(NamedTuple):
     @property
     def carries(self) -> frozenset[Feature]:
         """See Layering."""
-        carried = frozenset(Feature) - {Feature.MEDIUM, Feature.DELETION, Feature.MERGE}
+        carried = frozenset(Feature) - {Feature.MEDIUM, Feature.DELETION}
+        if not self.branches:
+            carried -= {Feature.MERGE}
         if self.packets is not None:
             carried -= _OF_CLASSIC_ITEMS
         return carried - _OF_GROWING_FEEDS if self.whole else carried
@@ -204,6 +209,9 @@ class NdnNode(Node):
         self._album: Album | None = None
         if self._workload.pictures:
             self._album = Album(self._workload, context.state.blobs, self.name)
+        self._merging: Merging | None = None
+        if any(feed.alias for feed in self._workload.feeds):
+            self._merging = Merging(context)
         self._feed_words: dict[str, str] = {}  # names of the feeds' counters in samples, in order
         self._follower: int | None = None
         self._add_feeds()
@@ -291,7 +299,7 @@ class NdnNode(Node):
 
     def _route_feed(self, feed: Feed, own: int | None) -> None:
         """Route to a feed; `own` is the face of its local publisher, if there is one."""
-        name = log_name(feed.key)
+        name = feed_name_of(feed)
         if own is not None:
             self._route((name, SHA256), own)
             return
@@ -300,6 +308,8 @@ class NdnNode(Node):
         self._sources.append(((name, SHA256), self._workload.sources(feed)))
 
     def _publish(self, feed: Feed) -> int:
+        if self._merging is not None:
+            return self._attach(self._merging.publisher(feed, self._layering.announcer, self._rng))
         application = self._layering.publisher(
             feed.messages,
             [self._context.start + time for time in feed.times],
@@ -316,12 +326,17 @@ class NdnNode(Node):
     def _follow(self) -> None:
         """Attach the subscriber, or the archive, if there is one and its time is not over."""
         plan, since = self._context.plan, self._context.since
+        if self._merging is not None:
+            plan = self._merging.plan
         if plan is None:
             return
         if since is not None:
             if since >= plan.stop:
                 return
             plan = plan._replace(start=max(plan.start, since))
+        if self._merging is not None:
+            self._follower = self._attach(self._merging.subscriber(self._subscription, plan))
+            return
         feeds = self._workload.followed_first(self.name)
         subscriptions = {name: self._subscription(name) for name in (log_name(feed.key) for feed in feeds)}
         self._followed = {log_name(feed.key) for feed in self._workload.follows[self.name]}
@@ -336,13 +351,14 @@ class NdnNode(Node):
         ((name, subscription),) = subscriptions.items()
         self._follower = self._attach(Archivist(name, subscription, plan, kept))
 
-    def _subscription(self, name: bytes) -> Subscription:
-        """Return a subscription to a feed."""
+    def _subscription(self, name: bytes, **more: int) -> Subscription:
+        """Return a subscription to a feed; `more` goes with the layering's parameters."""
         is_archive = self.name == self._workload.archive and self._layering.controlled_push
         return self._layering.subscription(
             name,
             rng=self._rng,
             **({"is_relay": True} if is_archive else {}),
+            **more,
             **self._context.parameters,
         )
 
