@@ -298,16 +298,13 @@ class Component(Tlv):
 
 
 class NestedNumber(Number):
-    """A number in a nested element, as NackReason in Nack; `absent` is the value without it."""
+    """A number in a nested element, as NackReason in Nack; 0 without it."""
 
-    __slots__ = ["absent", "inner"]
+    __slots__ = ["inner"]
 
-    def __init__(
-        self, name: str, kind: int, inner: int, *, absent: int = 0, names: Mapping[int, str], shown: str
-    ) -> None:
+    def __init__(self, name: str, kind: int, inner: int, *, names: Mapping[int, str], shown: str) -> None:
         super().__init__(name, kind, names=names, shown=shown)
         self.inner = inner
-        self.absent = absent
 
     def decode(self, value: bytes) -> Any:  # noqa: D102
         number = None
@@ -316,10 +313,10 @@ class NestedNumber(Number):
                 number = read_nni(value[start:end])
             else:
                 check_ignorable(kind, kind == self.inner)
-        return self.absent if number is None else number
+        return 0 if number is None else number
 
     def encode(self, value: Any) -> bytes:  # noqa: D102
-        return b"" if value == self.absent else element(self.inner, nni(value))
+        return b"" if value == 0 else element(self.inner, nni(value))
 
 
 class Repeated(Tlv):

@@ -32,18 +32,12 @@ _LEAST_FOUND = 28  # bytes of a block found by a search
 
 
 class _Words(NamedTuple):
-    """A window as words of one byte order and alignment.
+    """A window as words of one byte order and alignment."""
 
-    Attributes:
-        lengths: all words, for single access.
-        guess, ends: begin and end of probably whole packet blocks.
-        breaks: indices in `guess` of blocks without a successor.
-    """
-
-    lengths: memoryview
-    guess: Ints
-    ends: Ints
-    breaks: Ints
+    lengths: memoryview  # all words, for single access
+    guess: Ints  # where packet blocks begin that are probably whole
+    ends: Ints  # of these
+    breaks: Ints  # indices in `guess` of blocks without a successor
 
 
 class Chain:

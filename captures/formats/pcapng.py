@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from ipaddress import AddressValueError, IPv4Address, IPv4Interface, NetmaskValueError
-from typing import BinaryIO, TypeAlias
+from typing import BinaryIO, NamedTuple, TypeAlias
 
 from base.units import SECOND
 
@@ -34,7 +34,7 @@ DECRYPTION_SECRETS = 10
 BYTE_ORDER_MAGIC = 0x1A2B3C4D
 
 END_OF_OPTIONS = 0
-_SHB_HARDWARE, _SHB_OS, _SHB_USERAPPL = 2, 3, 4
+_SHB_USERAPPL = 4
 _IF_NAME, _IF_DESCRIPTION, _IF_IPV4ADDR, _IF_TSRESOL, _IF_TSOFFSET = 2, 3, 4, 9, 14
 PACKET_FLAGS = 2  # epb_flags, and pack_flags of the obsolete block
 _ISB_IFRECV, _ISB_IFDROP = 4, 5
@@ -150,22 +150,10 @@ class Writer:
     ValueError for an interface that cannot be written.
     """
 
-    def __init__(
-        self,
-        file: BinaryIO,
-        interfaces: Sequence[Interface],
-        *,
-        application: str,
-        hardware: str | None = None,
-        operating_system: str | None = None,
-    ) -> None:
+    def __init__(self, file: BinaryIO, interfaces: Sequence[Interface], *, application: str) -> None:
         self._write = file.write
         self._limits = tuple(interface.snaplen or 0xFFFFFFFF for interface in interfaces)
-        about = _options(
-            (_SHB_HARDWARE, _text(hardware)),
-            (_SHB_OS, _text(operating_system)),
-            (_SHB_USERAPPL, _text(application)),
-        )
+        about = _options((_SHB_USERAPPL, _text(application)))
         # Section length -1: not known in advance (section 4.1).
         section = _block(SECTION_HEADER, struct.pack("<IHHq", BYTE_ORDER_MAGIC, 1, 0, -1) + about)
         file.write(section + b"".join(_interface_block(interface) for interface in interfaces))
@@ -226,18 +214,15 @@ class Writer:
 # --- reading ---
 
 
-class Source:
+class Source(NamedTuple):
     """An interface, and the unit and offset of its time stamps (if_tsresol, if_tsoffset).
 
     A stamp counts units, `per_second` each second, from `offset_ns` nanoseconds after 1970 on.
     """
 
-    __slots__ = ("interface", "offset_ns", "per_second")
-
-    def __init__(self, interface: Interface, per_second: int, offset_ns: int) -> None:
-        self.interface = interface
-        self.per_second = per_second
-        self.offset_ns = offset_ns
+    interface: Interface
+    per_second: int
+    offset_ns: int
 
 
 def read_source(data: bytes, at: int, stop: int, order: str, path: AnyPath = "") -> Source:

@@ -325,12 +325,12 @@ class Account:
         dropped = self._read_json("dropped.json")
         return [each for each in dropped if isinstance(each, str)] if isinstance(dropped, list) else []
 
-    def publish_sealed(self, content: Mapping[str, Any], now_ms: float, keys: Sequence[Key]) -> Message:
-        """Write a private message of box2 for the holders of some keys; raise as publish() does."""
+    def sealed(self, content: Mapping[str, Any], now_ms: float, keys: Sequence[Key]) -> str:
+        """Return a content in box2 for the holders of some keys, to be published next; raise as publish()."""
         self.own.check()
         last = self.merged.resume(self.identity.ref, now_ms)
         context = context_of(self.identity.ref, None if last is None else last.id)
-        return self.publish(box(content, context, keys, self.random_bytes), now_ms)
+        return box(content, context, keys, self.random_bytes)
 
     def open_private(self, message: Message) -> Mapping[str, Any] | None:
         """Return the plaintext of a message; None if it is none that the user can open."""

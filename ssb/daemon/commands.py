@@ -179,19 +179,16 @@ class Commands:
 
     @property
     def _devices(self) -> DeviceCalls:
-        return DeviceCalls(self._account, self._write, self._write_sealed, self._clock)
+        return DeviceCalls(self._account, self._write, self._clock)
 
-    def _write(self, content: Mapping[str, Any], to: list[str] | None = None) -> Message:
+    def _write(self, content: Mapping[str, Any] | str, to: list[str] | None = None) -> Message:
         if self._running is None:
             return self._account.publish(content, self._clock(), to)
         peer, clock = self._running
         return peer.publish(content, clock(), to)
 
     def _write_sealed(self, content: Mapping[str, Any], keys: Sequence[Key]) -> Message:
-        if self._running is None:
-            return self._account.publish_sealed(content, self._clock(), keys)
-        peer, clock = self._running
-        return peer.publish_sealed(content, clock(), keys)
+        return self._write(self._account.sealed(content, self._clock(), keys))
 
     def _publish(self, content: dict[str, Value], recipients: Value, is_box2: bool = False) -> Value:
         to = [str(feed) for feed in recipients] if isinstance(recipients, list) else None

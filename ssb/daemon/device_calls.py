@@ -27,7 +27,7 @@ from ssb.applications.fusion import (
 from ssb.canonical import Value
 from ssb.daemon.account import Account
 from ssb.graph import CONTACT
-from ssb.groups.writing import Write
+from ssb.groups.envelope import Key
 from ssb.keys import Identity, parse_feed
 from ssb.message import Message
 from ssb.transport.calls import not_allowed
@@ -40,20 +40,17 @@ class DeviceCalls:
     Args:
         account: the user's.
         write: publishes a content.
-        seal: see ssb.groups.writing.
         clock: the time, ms since 1970.
     """
 
     def __init__(
         self,
         account: Account,
-        write: Callable[[Mapping[str, Any]], Message],
-        seal: Write,
+        write: Callable[[Mapping[str, Any] | str], Message],
         clock: Callable[[], float],
     ) -> None:
         self._account = account
         self._write = write
-        self._seal = seal
         self._clock = clock
         self._me = account.identity.ref
         self._tried: set[tuple[str, str]] = set()  # steps: the fusion's root, and the consent
@@ -91,6 +88,9 @@ class DeviceCalls:
     @property
     def _fusions(self) -> Fusions:
         return self._account.views.fusions
+
+    def _seal(self, content: Mapping[str, Any], keys: Sequence[Key]) -> Message:
+        return self._write(self._account.sealed(content, self._clock(), keys))
 
     def _due(self) -> Callable[[], Message] | None:
         """Return a step that is due, and count it as tried; None if none is due."""
@@ -209,11 +209,8 @@ class DeviceCalls:
         """End the fusions with a device, and invite the others to a new one, if there are others.
 
         A thief may have admitted so many feeds that they are no identity any more. Then those are invited
-        that this device itself has invited, or follows.
-
-        Returns:
-            Value: "fusion", the root of the new one or None; "invited"; and "left_out", the feeds that were
-            in a fusion with the device, and are not invited.
+        that this device itself has invited, or follows. Returns the root of the new fusion or None, the feeds
+        that are invited, and those that were in a fusion with the device, and are not invited.
         """
         if feed == self._me:
             raise ValueError("to take this device out, remove it on another device, or end the identity")

@@ -67,15 +67,10 @@ def import_directory(account: Account, source: Path, now_ms: float) -> Imported:
 
 
 class _Reading:
-    """Reads entries, and counts the refused ones.
-
-    Attributes:
-        tips: feed -> highest sequence number read, valid or not.
-        refused, skipped: see Imported.
-    """
+    """Reads entries, and counts the refused ones: see Imported for `refused` and `skipped`."""
 
     def __init__(self) -> None:
-        self.tips: Counter[str] = Counter()
+        self.tips: Counter[str] = Counter()  # the highest number read of each feed, valid or not
         self.refused: dict[str, str] = {}
         self.skipped: Counter[str] = Counter()
 

@@ -22,7 +22,6 @@ from ssb.daemon.device_calls import DeviceCalls
 from ssb.daemon.recovery import Recovery
 from ssb.ending import END
 from ssb.graph import CONTACT
-from ssb.groups.envelope import Key
 from ssb.keys import Identity, named_blobs
 from ssb.message import Message
 from ssb.peer.access import InvalidInvite
@@ -199,15 +198,11 @@ class LocalPeer(PeerWrapper):
 
     # For the user
 
-    def publish(self, content: Mapping[str, Any], now: int, recipients: list[str] | None = None) -> Message:
+    def publish(
+        self, content: Mapping[str, Any] | str, now: int, recipients: list[str] | None = None
+    ) -> Message:
         """Write a message and forward it; raise InvalidMessage and StoreError, in particular UnsureFeed."""
         message = self._account.publish(content, self._now_ms(now), recipients)
-        self._published(message, now)
-        return message
-
-    def publish_sealed(self, content: Mapping[str, Any], now: int, keys: Sequence[Key]) -> Message:
-        """Write a private message of box2 and forward it: see Account.publish_sealed()."""
-        message = self._account.publish_sealed(content, self._now_ms(now), keys)
         self._published(message, now)
         return message
 
@@ -315,7 +310,6 @@ class LocalPeer(PeerWrapper):
         return DeviceCalls(
             self._account,
             lambda content: self.publish(content, self._time),
-            lambda content, keys: self.publish_sealed(content, self._time, keys),
             lambda: self._now_ms(self._time),
         )
 

@@ -193,7 +193,8 @@ class Connections(Mapping[int, Connection]):
         has_wants = self._services.blobs is not None or self._services.loose is not None
         numbers = list(self._connections if has_wants else self._changed)
         yield from self._take(self.streams.in_order(numbers))
-        while touched := self._services.take_touched():
+        rooms = self._services.rooms
+        while touched := {number: None for room in rooms for number in room.take_changed()}:
             yield from self._take(touched)
 
     def _take(self, numbers: Iterable[int]) -> Iterator[Connection]:

@@ -42,31 +42,19 @@ DEFAULT_OPTIONS: Final = SchedulerOptions()
 
 @dataclass(slots=True)
 class _Known:
-    """A peer whose address is known.
+    """A peer whose address is known."""
 
-    Attributes:
-        address: where it listens; None if it is reached through rooms only.
-        is_kept: it never gives up its place.
-        has_worked: a call of the address has reached the peer.
-        due: when it may be called, ns.
-        failures: in a row: failed calls, and connections that soon ended with a fault.
-        useless: the way (see Streams) of the last call that failed, or of the last connection that ended with
-            a fault or without a message; None before that.
-        reason: of the last one; "" if there is a connection.
-        state: "idle", "calling" or "connected".
-        since: when it was connected, ns.
-        useful: number of new messages on the connection.
-    """
-
-    address: Address | None
-    is_kept: bool
-    due: int
-    failures: int = 0
-    reason: str = ""
-    state: str = "idle"
-    since: int = 0
-    useful: int = 0
-    has_worked: bool = False
+    address: Address | None  # where it listens; None if it is reached through rooms only
+    is_kept: bool  # it never gives up its place
+    due: int  # when it may be called, ns
+    failures: int = 0  # in a row: failed calls, and connections that soon ended with a fault
+    reason: str = ""  # of the last one; "" if there is a connection
+    state: str = "idle"  # or "calling", or "connected"
+    since: int = 0  # when it was connected, ns
+    useful: int = 0  # new messages on the connection
+    has_worked: bool = False  # a call of the address has reached the peer
+    # The way (see Streams) of the last call that failed, or of the last connection that ended with a fault or
+    # without a message.
     useless: str | None = None
 
     def rate(self, now: int) -> float:

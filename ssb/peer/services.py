@@ -107,10 +107,6 @@ class Services:
         """The connections with answered streams, which may grow with the store."""
         return self._streaming
 
-    def take_touched(self) -> dict[int, None]:
-        """Return the connections with new output of rooms since the last call."""
-        return {number: None for room in self.rooms for number in room.take_changed()}
-
     def open(self, connection: Connection, now: int) -> None:
         """Add an authenticated connection: make the initial calls, of which a guest hears none."""
         connection.greeted = now

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from html import escape
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
 _PAUSE_S = 0.1
 """Time between two drawings, at least."""
@@ -89,7 +89,7 @@ def _percent(share: float | None) -> str:
     return "" if share is None else f"{share:.0%}"
 
 
-class Player:
+class Player(NamedTuple):
     """A player, which a notebook shows where it is the value of a cell.
 
     Args:
@@ -98,17 +98,16 @@ class Player:
         height: of its frame, pixels.
     """
 
-    def __init__(self, page: str, title: str, height: int) -> None:
-        self.page = page
-        self._title = title
-        self._height = height
+    page: str
+    title: str
+    height: int
 
     def __repr__(self) -> str:
-        return f"the player of {self._title}, for notebooks; elsewhere: feednet play"
+        return f"the player of {self.title}, for notebooks; elsewhere: feednet play"
 
     def _repr_html_(self) -> str:
         # A sandbox: the page reads nothing of the notebook's.
         return (
-            f'<iframe srcdoc="{escape(self.page)}" title="Player of {escape(self._title)}" width="100%" '
-            f'height="{self._height}" style="border: 0" sandbox="allow-scripts"></iframe>'
+            f'<iframe srcdoc="{escape(self.page)}" title="Player of {escape(self.title)}" width="100%" '
+            f'height="{self.height}" style="border: 0" sandbox="allow-scripts"></iframe>'
         )

@@ -22,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -69,16 +69,11 @@ def rewinds() -> list[bytes]:
     return [_lli(feed, number) for number in range(_PACKETS)]
 
 
-def unasked_data() -> list[bytes]:
-    """Make Data packets of 1 kB."""
-    return make_exchanges(_PACKETS).data
-
-
-FLOODS: Final = {
+FLOODS: Final[dict[str, Callable[[], list[bytes]]]] = {
     "tiny Interests": tiny_interests,
     "LLIs for feeds that nobody has": unknown_feeds,
     "rewinds": rewinds,
-    "Data": unasked_data,
+    "Data": lambda: make_exchanges(_PACKETS).data,
 }
 
 

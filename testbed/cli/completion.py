@@ -4,7 +4,7 @@ click completes commands and options; here are scenarios, layerings and their pa
 shell runs the program for every word, with the words so far in its environment.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import click
 from click.shell_completion import CompletionItem, get_completion_class
@@ -35,49 +35,23 @@ def completion(shell: str) -> None:
     click.echo(made(click.get_current_context().find_root().command, {}, "feednet", VARIABLE).source())
 
 
-def scenario(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete the name of a scenario, else a file."""
-    return _starting(scenarios(), incomplete, or_file=True)
+Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
 
-def study(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete the name of a study, else a file."""
-    return _starting(studies(), incomplete, or_file=True)
+def _completer(names: Callable[[], Iterable[str]], *, or_file: bool = False) -> Completer:
+    """Return what completes one of some names, which are looked up when a word is completed; else a file."""
+
+    def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        found = [CompletionItem(name) for name in dict.fromkeys(names()) if name.startswith(incomplete)]
+        return found or ([CompletionItem(incomplete, type="file")] if or_file else [])
+
+    return complete
 
 
-def anything(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete what `feednet describe` explains: a scenario, a layering, a table or a key, else a file."""
+def _explained() -> list[str]:
+    """Return what `feednet describe` explains: scenarios, layerings, tables and keys."""
     headings = [table.heading.strip("[]") for table in reference.tables() if table.heading]
-    return _starting([*scenarios(), *LAYERINGS, *headings, *reference.entries()], incomplete, or_file=True)
-
-
-def layering(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete the name of a layering."""
-    return _starting(LAYERINGS, incomplete)
-
-
-def network(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete the name of a network of the library, else a file."""
-    return _starting(networks(), incomplete, or_file=True)
-
-
-def strategy(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete the name of a forwarding strategy."""
-    return _starting(sorted(STRATEGIES), incomplete)
-
-
-def parameter(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete LAYERING.NAME= of --set."""
-    return _starting([f"{name}=" for name in _parameters()], incomplete)
-
-
-def axis(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete KEY= of --sweep."""
-    short = [key for key in SHORT_KEYS if key.islower()]
-    numbers = [key for key, entry in reference.entries().items() if "number" in entry.kind]
-    own = [key for key in numbers if not key.startswith("parameters.") and key.split(".")[-1].islower()]
-    keys = [key for key in (*short, *_parameters(), *own) if not {"NODE", "PREFIX"} & {*key.split(".")}]
-    return _starting([f"{key}=" for key in keys], incomplete)
+    return [*scenarios(), *LAYERINGS, *headings, *reference.entries()]
 
 
 def _parameters() -> list[str]:
@@ -88,6 +62,19 @@ def _parameters() -> list[str]:
     ]
 
 
-def _starting(names: Iterable[str], incomplete: str, *, or_file: bool = False) -> list[CompletionItem]:
-    found = [CompletionItem(name) for name in dict.fromkeys(names) if name.startswith(incomplete)]
-    return found or ([CompletionItem(incomplete, type="file")] if or_file else [])
+def _axes() -> list[str]:
+    """Return the keys of --sweep."""
+    short = [key for key in SHORT_KEYS if key.islower()]
+    numbers = [key for key, entry in reference.entries().items() if "number" in entry.kind]
+    own = [key for key in numbers if not key.startswith("parameters.") and key.split(".")[-1].islower()]
+    return [key for key in (*short, *_parameters(), *own) if not {"NODE", "PREFIX"} & {*key.split(".")}]
+
+
+scenario = _completer(scenarios, or_file=True)
+study = _completer(studies, or_file=True)
+anything = _completer(_explained, or_file=True)
+layering = _completer(lambda: LAYERINGS)
+network = _completer(networks, or_file=True)
+strategy = _completer(lambda: sorted(STRATEGIES))
+parameter = _completer(lambda: [f"{name}=" for name in _parameters()])
+axis = _completer(lambda: [f"{key}=" for key in _axes()])

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 import click
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 from ssb.tiny.daemon.texts import printable
@@ -29,6 +30,14 @@ def say(text: str, *, err: bool = False) -> None:
 def result(label: str, text: str) -> None:
     """Print the last line of a command: the path of its result."""
     console.print(Text.assemble((label, "bold green"), " " * (10 - len(label)), text))
+
+
+def table(title: str, *columns: str, names: int = 1) -> Table:
+    """Return a table without rules, of whose columns the first `names` hold text, and the others numbers."""
+    made = Table(title=title, title_justify="left", title_style="bold", box=None)
+    for place, column in enumerate(columns):
+        made.add_column(column, justify="left" if place < names else "right", no_wrap=True)
+    return made
 
 
 def timed(text: str, seconds: float) -> Text:

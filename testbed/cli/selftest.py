@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from analysis.export.text import aligned
 from testbed.cli.options import MOST, impairment_option
 from testbed.errors import UserError, as_user_error
 from testbed.experiment.platform import Platform
@@ -75,16 +76,14 @@ def links(net: str, impairment: str, frames: int, seed: int, as_json: bool) -> N
 
 
 def _print(rows: list[dict[str, Any]], said: list[str], failed: int) -> None:
-    lines = [("link", "where", "", "asked", "measured", "within", "")]
+    lines = [["link", "where", "", "asked", "measured", "within", ""]]
     before = ""
     for row in rows:
         name = "" if row["case"] == before else row["case"]
         before = row["case"]
         told = (row["net"], row["what"], row["asked"], row["measured"], row["bound"])
-        lines.append((name, *told, "ok" if row["holds"] else "NO"))
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    for line in lines:
-        click.echo("  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip())
+        lines.append([name, *told, "ok" if row["holds"] else "NO"])
+    click.echo(aligned(lines, left=len(lines[0])), nl=False)
     for text in said:
         click.echo(text)
     click.echo(f"{len(rows) - failed} of {len(rows)} as asked")

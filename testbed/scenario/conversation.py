@@ -127,7 +127,8 @@ def in_conversation(
         content = draft.content
         assert isinstance(content, dict)
         flood.advance(time)
-        timestamp = FIRST_TIMESTAMP + time // MS + _clock_error_ms(scenario.seed, node, told)
+        error = Random(f"{scenario.seed} clock {node}").uniform(-1, 1) * told.clock_error_ms
+        timestamp = FIRST_TIMESTAMP + time // MS + round(error)
         if content["type"] != "post":
             own.append(_message(feeds[number], own, draft, content, timestamp))
             continue
@@ -177,11 +178,7 @@ def _opponents(feeds: Sequence[Feed], follows: Collection[str], node: str) -> di
 
 
 class _Person:
-    """An author, and what they have read.
-
-    Args:
-        follows: the feeds that they read.
-    """
+    """An author, and what they have read of the feeds that they follow."""
 
     def __init__(self, author: Author, follows: Collection[str]) -> None:
         self.author = author
@@ -194,10 +191,6 @@ class _Person:
             self._read.add(id_)
             if messages[id_].author in self._follows:
                 self.author.add(messages[id_])
-
-
-def _clock_error_ms(seed: int, node: str, told: Application) -> int:
-    return round(Random(f"{seed} clock {node}").uniform(-1, 1) * told.clock_error_ms)
 
 
 def _message(feed: Feed, own: Sequence[Message], draft: Message, content: Content, timestamp: int) -> Message:

@@ -122,16 +122,13 @@ def _tables_of(model: type[Section], path: tuple[str, ...], array: str) -> Itera
         own += _of_generators()
     yield Table(heading, _paragraph(model.__doc__), own)
     for key, annotation in table_keys(model).items():
+        is_list = getattr(annotation, "__origin__", None) is tuple
         inner = (*path, key, _NAMED[key]) if key in _NAMED else (*path, key)
         for table in tables_in(annotation):
             if table in (LinkParameters, Radio):
                 yield Table(f"[{'.'.join(inner)}]", _paragraph(table.__doc__), [*_declared(table, inner)])
             elif issubclass(table, Section):
-                yield from _tables_of(table, inner, "array" if _is_list(annotation) else "")
-
-
-def _is_list(annotation: Any) -> bool:
-    return getattr(annotation, "__origin__", None) is tuple
+                yield from _tables_of(table, inner, "array" if is_list else "")
 
 
 def _entries(model: type[BaseModel], path: tuple[str, ...]) -> Iterator[Entry]:

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Container, Sequence
+from operator import attrgetter
 from random import Random
 
 from pydantic import ValidationError
@@ -48,7 +49,7 @@ def complete(scenario: Scenario, following: str | int | None, wanted: Sequence[O
     )
     _check_parameters(whole, wanted)
     _check_feeds(whole)
-    _check_pictures(whole)
+    _choose_one(whole, "workload.pictures", "workload.feed", "fork", "archive")
     _check_application(whole)
     _check_deletion(whole)
     _check_paths(whole)
@@ -244,16 +245,8 @@ def _check_feeds(scenario: Scenario) -> None:
     if workload.follows is not None and workload.follows > feeds:
         said = f"workload.follows: {workload.follows}, but there are only {feeds} feeds; lower it"
         raise InvalidScenario(said, ("workload", "follows"), ("workload", "feeds"))
-    if workload.follows is not None and workload.graph is not None:
-        said = "workload.follows, workload.graph: choose one"
-        raise InvalidScenario(said, ("workload", "follows"), ("workload", "graph"))
-    if workload.fetch is not None:
-        others = ("feed", "follows")
-        clash = next((key for key in others if getattr(workload, key) is not None), None)
-        if clash is not None:
-            raise InvalidScenario(
-                f"workload.{clash}, workload.fetch: choose one", ("workload", clash), ("workload", "fetch")
-            )
+    for one, other in (("follows", "graph"), ("feed", "fetch"), ("follows", "fetch")):
+        _choose_one(scenario, f"workload.{one}", f"workload.{other}")
     taken = {scenario.fork.publisher: "fork"} if scenario.fork else {}
     if scenario.archive:
         taken[scenario.archive.node] = "archive"
@@ -264,15 +257,11 @@ def _check_feeds(scenario: Scenario) -> None:
         if node in scenario.subscribers:
             said = f"{what} {node!r} is a subscriber; name another node"
             raise InvalidScenario(said, ("subscribers",), (what,))
-    if (scenario.fork or scenario.archive) and feeds > 1:
-        what = "fork" if scenario.fork else "archive"
-        raise InvalidScenario(f"{what}: there must be one feed, not {feeds}", ("workload", "feeds"), (what,))
-    if scenario.fork and scenario.archive:
-        raise InvalidScenario("fork, archive: choose one", ("fork",), ("archive",))
+    for what in ("fork", "archive"):
+        _check_one_feed(scenario, what)
+    _choose_one(scenario, "fork", "archive")
     _check_ending(scenario)
-    if scenario.fork and scenario.fork.after >= workload.items:
-        said = f"fork.after: {scenario.fork.after}, but there are only {workload.items} items; lower it"
-        raise InvalidScenario(said, ("workload", "items"), ("fork", "after"))
+    _check_after(scenario, "fork")
     publishing = Counter(scenario.sources[feed % len(scenario.sources)] for feed in range(feeds))
     for node in scenario.subscribers:
         if publishing[node] == feeds:
@@ -280,16 +269,27 @@ def _check_feeds(scenario: Scenario) -> None:
             raise InvalidScenario(said, ("subscribers",), ("publisher",))
 
 
-def _check_pictures(scenario: Scenario) -> None:
-    """Check that pictures are of generated messages of one device, which their author serves."""
-    workload = scenario.workload
-    if workload.pictures is None:
-        return
-    for what, value in (("feed", workload.feed), ("fork", scenario.fork), ("archive", scenario.archive)):
-        if value is not None:
-            place = ("workload", what) if what == "feed" else (what,)
-            said = f"workload.pictures, {'.'.join(place)}: choose one"
-            raise InvalidScenario(said, ("workload", "pictures"), place)
+def _choose_one(scenario: Scenario, one: str, *others: str) -> None:
+    """Check that a scenario does not have one key ("workload.feed") and one of some others, too."""
+    given = [place for place in (one, *others) if attrgetter(place)(scenario) is not None]
+    if one in given and given[1:]:
+        paths = (tuple(place.split(".")) for place in given[:2])
+        raise InvalidScenario(f"{one}, {given[1]}: choose one", *paths)
+
+
+def _check_one_feed(scenario: Scenario, what: str) -> None:
+    """Check that what happens to the feed happens to the only one."""
+    if getattr(scenario, what) is not None and scenario.feed_count > 1:
+        said = f"{what}: there must be one feed, not {scenario.feed_count}"
+        raise InvalidScenario(said, ("workload", "feeds"), (what,))
+
+
+def _check_after(scenario: Scenario, what: str) -> None:
+    """Check that what happens after an item happens before the last one."""
+    told, items = getattr(scenario, what), scenario.workload.items
+    if told is not None and told.after >= items:
+        said = f"{what}.after: {told.after}, but there are only {items} items; lower it"
+        raise InvalidScenario(said, ("workload", "items"), (what, "after"))
 
 
 def _check_application(scenario: Scenario) -> None:
@@ -297,34 +297,22 @@ def _check_application(scenario: Scenario) -> None:
     workload = scenario.workload
     if workload.application is None:
         return
-    of_workload = {("workload", key): getattr(workload, key) for key in ("feed", "fetch")}
-    others = {(key,): getattr(scenario, key) for key in ("fork", "ending", "deletion")}
-    for place, value in (of_workload | others).items():
-        if value is not None:
-            said = f"workload.application, {'.'.join(place)}: choose one"
-            raise InvalidScenario(said, ("workload", "application"), place)
+    others = ("workload.feed", "workload.fetch", "fork", "ending", "deletion")
+    _choose_one(scenario, "workload.application", *others)
     if workload.items > LONGEST:
         said = f"workload.items: {workload.items}, but an application has at most {LONGEST:,}; lower it"
         raise InvalidScenario(said, ("workload", "items"), ("workload", "application"))
 
 
 def _check_ending(scenario: Scenario) -> None:
-    ending, workload = scenario.ending, scenario.workload
+    ending = scenario.ending
     if ending is None:
         return
-    clash = next((key for key in ("fork", "archive", "deletion") if getattr(scenario, key) is not None), None)
-    if clash is not None:
-        raise InvalidScenario(f"ending, {clash}: choose one", ("ending",), (clash,))
+    _choose_one(scenario, "ending", "fork", "archive", "deletion")
     for key in ("feed", "fetch", "graph", "pictures"):
-        if getattr(workload, key) is not None:
-            said = f"workload.{key}, ending: choose one"
-            raise InvalidScenario(said, ("workload", key), ("ending",))
-    if scenario.feed_count > 1:
-        said = f"ending: there must be one feed, not {scenario.feed_count}"
-        raise InvalidScenario(said, ("workload", "feeds"), ("ending",))
-    if ending.after >= workload.items:
-        said = f"ending.after: {ending.after}, but there are only {workload.items} items; lower it"
-        raise InvalidScenario(said, ("workload", "items"), ("ending", "after"))
+        _choose_one(scenario, f"workload.{key}", "ending")
+    _check_one_feed(scenario, "ending")
+    _check_after(scenario, "ending")
     if ending.suite != "ed25519" and (ending.successor is None or not ending.is_told):
         key = "successor" if ending.successor is None else "told"
         said = f"ending.suite: {ending.suite!r} is the successor's, whom the end names; mend ending.{key}"
@@ -338,9 +326,7 @@ def _check_deletion(scenario: Scenario) -> None:
     deletion, workload = scenario.deletion, scenario.workload
     if deletion is None:
         return
-    if scenario.feed_count > 1:
-        said = f"deletion: there must be one feed, not {scenario.feed_count}"
-        raise InvalidScenario(said, ("workload", "feeds"), ("deletion",))
+    _check_one_feed(scenario, "deletion")
     for key in ("feed", "fetch", "graph", "pictures"):
         if getattr(workload, key) is not None:
             said = f"deletion: it concerns a made feed; leave it or workload.{key} out"
@@ -348,9 +334,7 @@ def _check_deletion(scenario: Scenario) -> None:
     if deletion.items > deletion.after:
         said = f"deletion.items: {deletion.items}, but the request follows item {deletion.after}; lower it"
         raise InvalidScenario(said, ("deletion", "items"), ("deletion", "after"))
-    if deletion.after >= workload.items:
-        said = f"deletion.after: {deletion.after}, but there are only {workload.items} items; lower it"
-        raise InvalidScenario(said, ("workload", "items"), ("deletion", "after"))
+    _check_after(scenario, "deletion")
 
 
 def _check_paths(scenario: Scenario) -> None:

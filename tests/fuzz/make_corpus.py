@@ -9,6 +9,10 @@ from itertools import accumulate
 from pathlib import Path
 from random import Random
 
+from mapping_inputs import for_mapping
+from moq_inputs import for_moq
+from mqtt_inputs import for_mqtt
+from multicast_inputs import for_multicast
 from ndn import encoding
 from ndn.security import DigestSha256Signer
 
@@ -32,8 +36,8 @@ from ssb.message import Message
 from ssb.tiny.isp import messages as tinyisp
 from ssb.transport.box_stream import Boxer
 from testbed.verify.fuzz import corpus
-from testbed.verify.fuzz.subjects import management, mapping, moq, mqtt, multicast, ssb, suites, tiny
-from testbed.verify.fuzz.subjects.events import PAUSE, Event
+from testbed.verify.fuzz.subjects import management, ssb, suites, tiny
+from testbed.verify.fuzz.subjects.events import PAUSE, Event, encoded
 from testbed.verify.fuzz.subjects.node import (
     APPLICATION,
     CACHED,
@@ -214,7 +218,7 @@ def for_node() -> dict[str, bytes]:
         frame = inject(kind, 1, attacker)
         if frame is not None:
             stories[f"attack-{kind}"] = [Event(1, 0, frame)]
-    return {what: b"".join(event.encode() for event in events) for what, events in stories.items()}
+    return encoded(stories)
 
 
 def for_management() -> dict[str, bytes]:
@@ -252,7 +256,7 @@ def for_management() -> dict[str, bytes]:
     stories["announce"] = [Event(management.COMMAND, announce, announcement)]
     signed = Signer(lambda: management.START_MS, Random(5)).command(from_uri("/rib/list"), b"")
     stories["signed"] = [Event(kind, 0, signed) for kind in (management.PACKET, management.FROM_NEIGHBOUR)]
-    return {what: b"".join(event.encode() for event in events) for what, events in stories.items()}
+    return encoded(stories)
 
 
 def for_captures() -> dict[str, bytes]:
@@ -349,7 +353,7 @@ def for_ssb() -> dict[str, bytes]:
         "content-goes": [*comes, ebt, part({feed: 16}, 2), Event(ssb.PART, 1, messages[4])],
         "content-late": [ebt, part({feed: 16}), Event(ssb.PART, 0, messages[4]), *comes],
     }
-    return {name: b"".join(event.encode() for event in of) for name, of in inputs.items()}
+    return encoded(inputs)
 
 
 def for_tiny() -> dict[str, bytes]:
@@ -410,7 +414,7 @@ def for_tiny() -> dict[str, bytes]:
         ],
         "idle": [Event(PAUSE, which) for which in range(4)],
     }
-    return {name: b"".join(event.encode() for event in of) for name, of in inputs.items()}
+    return encoded(inputs)
 
 
 _CALLS = (
@@ -462,10 +466,10 @@ def main() -> None:
         "captures": for_captures(),
         "ssb": for_ssb(),
         "tiny": for_tiny(),
-        "mapping": mapping.inputs(),
-        "mqtt": mqtt.inputs(),
-        "multicast": multicast.inputs(),
-        "moq": moq.inputs(),
+        "mapping": for_mapping(),
+        "mqtt": for_mqtt(),
+        "multicast": for_multicast(),
+        "moq": for_moq(),
     }
     for name, inputs in made.items():
         path = corpus.SEEDS / f"{name}.hex"

@@ -32,7 +32,7 @@ KEYS = [feed[0].author for feed in FEEDS]
 
 
 SEEDS = st.integers(0, 2**32)
-FLOOD, GOSSIP, SKIP = (RUNGS[name].protocol({}, "") for name in ("flood", "gossip", "gossip-skip"))
+FLOOD, GOSSIP, SKIP = (partial(RUNGS[name].protocol, {}, "") for name in ("flood", "gossip", "gossip-skip"))
 
 
 @settings(max_examples=20)
@@ -129,7 +129,7 @@ def test_what_was_lost_on_the_way_comes_at_the_next_meeting() -> None:
 
 @pytest.mark.parametrize(("whole", "sent"), [(True, [6, 12, 12]), (False, [6, 6, 0])])
 def test_polls(whole: bool, sent: list[int]) -> None:
-    protocol = RUNGS["scan" if whole else "append-poll"].protocol({name_of(0): KEYS[:1]}, "")
+    protocol = partial(RUNGS["scan" if whole else "append-poll"].protocol, {name_of(0): KEYS[:1]}, "")
     swarm = Swarm([protocol] * 2, KEYS[:1])
     author, reader = swarm.peers
     swarm.publish(0, FEEDS[0][:6])
@@ -339,7 +339,7 @@ def test_where_records_do_not_add_up_the_hub_asks_for_the_whole_clock(lost: str)
 
 
 def test_a_hub_that_never_knows_enough_is_left() -> None:
-    client = Peer("client", RUNGS["hub"].protocol({}, "client"), KEYS).replication
+    client = Peer("client", partial(RUNGS["hub"].protocol, {}, "client"), KEYS).replication
     client.open(1, "hub", is_caller=True, now=0)
     again = b'{"clock":{},"end":true,"all":true}'
     client.receive(1, [again], 0, 0.0)

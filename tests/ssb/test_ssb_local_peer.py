@@ -330,7 +330,9 @@ def test_a_group_brings_no_feeds_of_strangers_by_the_hundred(tmp_path: Path) -> 
                 "groupKey": b64encode(epoch.key.secret).decode(),
                 "recps": [epoch.id, *named],
             }
-            world.peers["mal"].publish_sealed(content, world.network.now, [epoch.key])
+            mal, now = world.peers["mal"], world.network.now
+            sealed = world.accounts["mal"].sealed(content, mal.epoch_ms, [epoch.key])
+            mal.publish(sealed, now)
             world.network.settle("mal")
         world.run(20)
         assert len(world.accounts["ann"].groups.get(group).members) == 3 + 3 * 15

@@ -47,9 +47,9 @@ def test_polls_cost_what_formulas_say(rung: str, load: Load, seed: int) -> None:
     for who in (S, P):
         for what in What:
             formula = FORMULAS[rung, who, what]
-            assert period.spent[who, what] == formula.best(period.load), (who, what)
+            assert period.spent[who, what] == formula.best.of(period.load), (who, what)
             if load.news == 0 and formula.paper and rung != "hub":
-                assert period.spent[who, what] == formula.paper(period.load), (who, what)
+                assert period.spent[who, what] == formula.paper.of(period.load), (who, what)
 
 
 @settings(max_examples=15)
@@ -61,7 +61,8 @@ def test_gossip_costs_what_formulas_say(load: Load, seed: int) -> None:
         assert period.spent[N, What.CONNECTIONS] == load.polls * load.peers
         had = load.messages * load.peers * (1 - period.missing)
         assert period.spent[N, What.MESSAGES] == pytest.approx(had - load.messages)
-    assert plain.spent[N, What.ELEMENTS] == load.peers * FORMULAS["gossip", S, What.ELEMENTS].best(plain.load)
+    histories = FORMULAS["gossip", S, What.ELEMENTS].best
+    assert plain.spent[N, What.ELEMENTS] == load.peers * histories.of(plain.load)
     # Two partners name a feed once each when they first meet, and for each change since: its history, and
     # what is published. Who sent a message names it once more: it has not been told that it has arrived.
     changes = 1 + load.news
@@ -75,7 +76,7 @@ def test_floods_cost_what_formulas_say(load: Load, seed: int) -> None:
     period = play_period("flood", load, seed)
     assume(period.missing == 0)  # the network is connected
     for what in (What.MESSAGES, What.ELEMENTS):
-        assert period.spent[N, what] == FORMULAS["flood", N, what].best(period.load)
+        assert period.spent[N, what] == FORMULAS["flood", N, what].best.of(period.load)
     assert period.spent[N, What.CONNECTIONS] == period.load.edges
 
 

@@ -6,6 +6,7 @@ ones, through their public methods.
 
 import struct
 from collections.abc import Callable
+from functools import partial
 from random import Random
 from typing import Final, NamedTuple
 
@@ -95,7 +96,7 @@ def _pit(count: int, world: World) -> Work:
     return work
 
 
-def _faces(count: int, world: World, leave: Callable[[Forwarder, int], None]) -> Work:
+def _faces(count: int, world: World, leave: Callable[[Forwarder, int, int], None]) -> Work:
     node = _node(count)
     for face in range(count):
         node.fib.add(from_uri(f"/of/{face}"), face + 1)
@@ -103,18 +104,10 @@ def _faces(count: int, world: World, leave: Callable[[Forwarder, int], None]) ->
 
     def work() -> None:
         for face in range(count):
-            leave(node, face + 1)
+            leave(node, face + 1, world.zero)
             node.next_deadline()
 
     return work
-
-
-def _removed_faces(count: int, world: World) -> Work:
-    return _faces(count, world, lambda node, face: node.remove_face(face, world.zero))
-
-
-def _faces_down(count: int, world: World) -> Work:
-    return _faces(count, world, lambda node, face: node.set_face(face, False, world.zero))
 
 
 def _reliable_links(count: int, world: World) -> Work:
@@ -205,8 +198,14 @@ def _pcap(count: int, world: World) -> Work:
 CASES: Final = (
     Case("Timers: set, next and cancelled at one moment", _timers),
     Case("PIT: Interests of one moment", _pit),
-    Case("Forwarder.remove_face, each with an Interest and a route", _removed_faces),
-    Case("Forwarder.set_face down, each with an Interest and a route", _faces_down),
+    Case(
+        "Forwarder.remove_face, each with an Interest and a route",
+        partial(_faces, leave=Forwarder.remove_face),
+    ),
+    Case(
+        "Forwarder.set_face down, each with an Interest and a route",
+        partial(_faces, leave=lambda node, face, now: node.set_face(face, False, now)),
+    ),
     Case("Host: a packet on each reliable link", _reliable_links),
     Case("RIB: routes that end together", _routes),
     Case("PitModel: Data for Interests with digests", _digests),

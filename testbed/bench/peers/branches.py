@@ -8,7 +8,6 @@ fork on are ignored. Times are those of user and system together, the median of 
 
 import resource
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing
@@ -22,11 +21,11 @@ from ssb.daemon.account import Account
 from ssb.keys import Identity
 from ssb.message import Message
 from testbed.bench.figures import Row, figure
+from testbed.bench.peers.commands import command_beside
 from testbed.bench.program import command, report, run
 
 _BAR_S: Final = 2.0
 _AUTHOR: Final = Identity.from_seed(b"a" * 32)
-_FEEDNET = [sys.executable, "-c", "from testbed.cli.main import main; main()", "ssb"]
 
 
 def make_account(directory: Path, messages: int, *, is_merged: bool) -> None:
@@ -64,7 +63,7 @@ def measure(directory: Path, messages: int, repeats: int) -> Iterator[Row]:
 
 def _seconds(directory: Path, *words: str) -> float:
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run([*_FEEDNET, "--path", str(directory), *words], stdout=subprocess.DEVNULL, check=True)
+    subprocess.run(command_beside(directory, *words), stdout=subprocess.DEVNULL, check=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 

@@ -12,7 +12,6 @@ started when it reports that it is ready.
 Slowness is no failure: a figure on the wrong side of its bar is shown as missed.
 """
 
-import os
 import signal
 import subprocess
 import sys
@@ -27,60 +26,44 @@ from statistics import median
 import click
 
 from ssb import key_file
+from ssb.canonical import Value
 from ssb.daemon.account import Account
-from ssb.generate import SIZE_QUANTILES
 from ssb.graph import CONTACT
 from ssb.groups.envelope import DIRECT, Key, box, context_of
-from ssb.keys import Identity
 from ssb.message import Message
 from ssb.store.admission import Changes
 from ssb.store.feeds import read_log
 from ssb.store.sqlite import SqliteFeeds
 from testbed.bench.figures import Row, figure
-from testbed.bench.peers.store import BATCH, RUN
+from testbed.bench.peers.store import Source
 from testbed.bench.program import command, report, run
 
 _BAR_S = 0.7
 _FOLLOWS = 50
 _TALKED_OF = 1_000  # posts that are answered, the newest
-_FEEDNET = [sys.executable, "-c", "from testbed.cli.main import main; main()", "ssb"]
 
 
-class People:
-    """Feeds whose authors write, follow and name each other.
+def command_beside(directory: Path, *words: str) -> list[str]:
+    """Return a command of `feednet ssb` with an account's directory."""
+    program = "from testbed.cli.main import main; main()"
+    return [sys.executable, "-c", program, "ssb", "--path", str(directory), *words]
 
-    Args:
-        rng: of everything.
-        feeds: number of feeds.
-    """
+
+class People(Source):
+    """Feeds whose authors write, follow and name each other."""
 
     def __init__(self, rng: Random, feeds: int) -> None:
-        self._rng = rng
-        self.authors = [Identity.from_seed(rng.randbytes(32)) for _ in range(feeds)]
+        super().__init__(rng, feeds)
         self._weights = [(rank + 1) ** -0.8 for rank in range(feeds)]
-        self._tips: list[Message | None] = [None] * feeds
         self._roots: list[str] = []
         self._gatherings: list[str] = []
         self._games: dict[int, str] = {}  # by the feed that has begun each
-        self._text = rng.randbytes(SIZE_QUANTILES[-1]).hex()
-
-    def batches(self, messages: int) -> Iterator[list[Message]]:
-        """Yield batches of messages, some in a row of each of some feeds."""
-        left = messages
-        while left:
-            batch: list[Message] = []
-            while len(batch) < min(BATCH, left):
-                feed = self._rng.randrange(len(self.authors))
-                batch += [self._next(feed) for _ in range(min(RUN, BATCH - len(batch), left - len(batch)))]
-            left -= len(batch)
-            yield batch
 
     def _next(self, feed: int) -> Message:
         drawn = self._rng.random()
-        content: dict[str, object] = {"type": "post"}
+        content: dict[str, Value] = {"type": "post"}
         if drawn > 0.99:
-            private = self._tips[feed] = self._private(feed)
-            return private
+            return self._write(feed, self._private(feed))
         if drawn < 0.09:
             (to,) = self._rng.choices(self.authors, self._weights)
             follows = self._rng.random() < 0.9
@@ -90,21 +73,20 @@ class People:
         elif drawn < 0.22 and self._roots:
             content = self._of_application(drawn, feed)
         else:
-            content["text"] = self._text[: max(self._rng.choice(SIZE_QUANTILES) - 385, 0)]
+            content["text"] = self._text()
             if self._roots and self._rng.random() < 0.3:
                 root = self._rng.choice(self._roots[-_TALKED_OF:])
                 content |= {"root": root, "branch": root}
-        message = Message.create(self.authors[feed], self._tips[feed], content, 1.5e12)
+        message = self._write(feed, content)
         if content["type"] == "post" and "root" not in content:
             self._roots.append(message.id)
         elif content["type"] == "gathering":
             self._gatherings.append(message.id)
         elif content["type"] == "chess_invite":
             self._games[feed] = message.id
-        self._tips[feed] = message
         return message
 
-    def _of_application(self, drawn: float, feed: int) -> dict[str, object]:
+    def _of_application(self, drawn: float, feed: int) -> dict[str, Value]:
         """Return a like, or a message of a gathering or a game of chess."""
         if drawn < 0.2:
             return {"type": "vote", "vote": {"link": self._rng.choice(self._roots[-_TALKED_OF:]), "value": 1}}
@@ -122,14 +104,13 @@ class People:
         game = self._games[feed]
         return {"type": "chess_move", "root": game, "branch": game, "ply": 1, "pgnMove": "e4"}
 
-    def _private(self, feed: int) -> Message:
-        """Return a message for two others: no key of the account's opens it."""
+    def _private(self, feed: int) -> str:
+        """Return a content for two others: no key of the account's opens it."""
         tip = self._tips[feed]
         context = context_of(self.authors[feed].ref, None if tip is None else tip.id)
         keys = [Key(self._rng.randbytes(32), DIRECT) for _ in range(2)]
-        content = {"type": "post", "text": self._text[:200]}
-        text = box(content, context, keys, self._rng.randbytes)
-        return Message.create(self.authors[feed], tip, text, 1.5e12)
+        content = {"type": "post", "text": self._long_text[:200]}
+        return box(content, context, keys, self._rng.randbytes)
 
 
 def make_account(directory: Path, messages: int, feeds: int) -> list[str]:
@@ -170,7 +151,7 @@ def measure(directory: Path, feeds: list[str], repeats: int) -> Iterator[Row]:
         yield figure(name, median(times), "s", _BAR_S, is_most=True)
     begun = time.perf_counter()
     peer = subprocess.Popen(
-        [*_FEEDNET, "--path", str(directory), "peer", "--host", "127.0.0.1", "--port", "18010"],
+        command_beside(directory, "peer", "--host", "127.0.0.1", "--port", "18010"),
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
     )
@@ -197,9 +178,7 @@ def _busiest_root(directory: Path) -> str:
 
 def _seconds(directory: Path, *words: str) -> float:
     begun = time.perf_counter()
-    subprocess.run(
-        [*_FEEDNET, "--path", str(directory), *words], stdout=subprocess.DEVNULL, check=True, env=os.environ
-    )
+    subprocess.run(command_beside(directory, *words), stdout=subprocess.DEVNULL, check=True)
     return time.perf_counter() - begun
 
 

@@ -13,13 +13,14 @@ import os
 import signal
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 
 import click
 
+from ssb.canonical import Value
 from ssb.generate import SIZE_QUANTILES
 from ssb.graph import CONTACT, Graph
 from ssb.keys import Identity
@@ -68,23 +69,30 @@ class Source:
 
     def __init__(self, rng: Random, feeds: int) -> None:
         self._rng = rng
-        self.writers = [Identity.from_seed(rng.randbytes(32)) for _ in range(feeds)]
+        self.authors = [Identity.from_seed(rng.randbytes(32)) for _ in range(feeds)]
         self._tips: list[Message | None] = [None] * feeds
-        self._text = rng.randbytes(SIZE_QUANTILES[-1]).hex()
+        self._long_text = rng.randbytes(SIZE_QUANTILES[-1]).hex()
 
-    def batch(self, size: int) -> list[Message]:
-        """Return the next messages, some in a row of each of some feeds."""
-        messages: list[Message] = []
-        while len(messages) < size:
-            feed = self._rng.randrange(len(self.writers))
-            for _ in range(min(RUN, size - len(messages))):
-                length = max(self._rng.choice(SIZE_QUANTILES) - 385, 0)
-                kind = "post" if self._rng.random() < 0.9 else CONTACT
-                content = {"type": kind, "text": self._text[:length]}
-                message = Message.create(self.writers[feed], self._tips[feed], content, 1.5e12)
-                self._tips[feed] = message
-                messages.append(message)
-        return messages
+    def batches(self, messages: int) -> Iterator[list[Message]]:
+        """Yield batches of the next messages, some in a row of each of some feeds."""
+        for left in range(messages, 0, -BATCH):
+            batch: list[Message] = []
+            while len(batch) < (size := min(BATCH, left)):
+                feed = self._rng.randrange(len(self.authors))
+                batch += [self._next(feed) for _ in range(min(RUN, size - len(batch)))]
+            yield batch
+
+    def _next(self, feed: int) -> Message:
+        text = self._text()
+        return self._write(feed, {"type": "post" if self._rng.random() < 0.9 else CONTACT, "text": text})
+
+    def _text(self) -> str:
+        return self._long_text[: max(self._rng.choice(SIZE_QUANTILES) - 385, 0)]
+
+    def _write(self, feed: int, content: Mapping[str, Value] | str) -> Message:
+        message = Message.create(self.authors[feed], self._tips[feed], content, 1.5e12)
+        self._tips[feed] = message
+        return message
 
 
 def measure(directory: Path, messages: int, feeds: int) -> list[Row]:
@@ -99,8 +107,7 @@ def _measure_store(rng: Random, path: Path, messages: int, feeds: int) -> Iterat
     source = Source(rng, feeds)
     appending, resident, stored = Stopwatch(), 0, 0
     with TimedFeeds(path) as store:
-        while stored < messages:
-            batch = source.batch(min(BATCH, messages - stored))
+        for batch in source.batches(messages):
             with appending.running():
                 store.append(batch, 1.6e12)
             stored += len(batch)
@@ -157,7 +164,7 @@ def _open(path: Path) -> float:
 
 def _die_writing(path: Path, source: Source) -> None:
     """Have a process killed with SQLite's log full."""
-    batches = [source.batch(BATCH) for _ in range(3)]
+    batches = [*source.batches(3 * BATCH)]
     child = os.fork()
     if child == 0:
         try:

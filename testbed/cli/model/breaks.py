@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 
 import click
-from rich.table import Table
 
-from testbed.cli.console import console
+from testbed.cli.console import console, table
 from testbed.ladder.breaks import ATTACKS, INTERVALS, attack, play
 
 
@@ -25,16 +24,13 @@ def breaks(messages: int, intervals: Sequence[int]) -> None:
     by another with the same id. The reader takes only messages that were notarised before the break; without
     a notary, all that its store accepts.
     """
-    table = Table(title="A log after a break", title_justify="left", title_style="bold", box=None)
-    table.add_column("every", no_wrap=True)
-    table.add_column("attack", no_wrap=True)
-    for column in ("forged", "believed", "genuine", "saved", "notary’s bytes"):
-        table.add_column(column, justify="right", no_wrap=True)
+    columns = ("every", "attack", "forged", "believed", "genuine", "saved", "notary’s bytes")
+    shown = table("A log after a break", *columns, names=2)
     for interval in intervals or INTERVALS:
         played = play(messages, interval)
         for name in ATTACKS:
             outcome = attack(name, played)
             cells = (f"{number:,}" for number in outcome)
             share = f"{played.notary_bytes / messages:,.1f}"
-            table.add_row(f"{interval:,}" if interval else "never", name, *cells, share)
-    console.print(table)
+            shown.add_row(f"{interval:,}" if interval else "never", name, *cells, share)
+    console.print(shown)

@@ -4,11 +4,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import click
-from rich.table import Table
 
 from analysis.export.text import number
 from analysis.report.words.numbers import exponent
-from testbed.cli.console import console
+from testbed.cli.console import console, table
 from testbed.cli.model.runs import Runs, command_line, made_directory, many_runs, progress, write_table
 from testbed.errors import shown
 from testbed.ladder.swarms.costs import Who
@@ -62,36 +61,29 @@ def _described(found: Costs, seeds: int) -> dict[str, object]:
     }
 
 
-def _table(title: str, *columns: str, names: int = 1) -> Table:
-    table = Table(title=title, title_justify="left", title_style="bold", box=None)
-    for place, column in enumerate(columns):
-        table.add_column(column, justify="left" if place < names else "right", no_wrap=True)
-    return table
-
-
 def _print_slopes(slopes: Sequence[Slope]) -> None:
     for axis, described in AXES.items():
         here = [slope for slope in slopes if slope.axis == axis and slope.who is not Who.NETWORK]
         if not here:
             continue
         columns = ("rung", "who", "cost", "paper", "ours", "found", "x formula")
-        table = _table(f"Slopes over {described.title}", *columns, names=3)
+        made = table(f"Slopes over {described.title}", *columns, names=3)
         for slope in here:
             found = "" if slope.mean is None else f"{exponent(slope.mean)} ± {slope.error:.2f}"
             said = ["" if each is None else exponent(each) for each in (slope.paper, slope.ours)]
             factor = "" if slope.factor is None else number(slope.factor)
-            table.add_row(slope.rung, slope.who, slope.cost, *said, found, factor)
-        console.print(table, "")
+            made.add_row(slope.rung, slope.who, slope.cost, *said, found, factor)
+        console.print(made, "")
 
 
 def _print_talks(talks: Sequence[Talk]) -> None:
     if talks:
         columns = ("rung", "clocks are kept", "connection", "elements", "bytes", "messages")
-        table = _table("Feeds that have not changed; one has before the third connection", *columns, names=2)
+        made = table("Feeds that have not changed; one has before the third connection", *columns, names=2)
         for talk in talks:
             counts = (talk.connection, talk.elements, talk.header_bytes, talk.messages)
-            table.add_row(talk.rung, "yes" if talk.remembers else "no", *map(number, counts))
-        console.print(table, "")
+            made.add_row(talk.rung, "yes" if talk.remembers else "no", *map(number, counts))
+        console.print(made, "")
 
 
 def _print_ratios(ratios: Sequence[Ratio]) -> None:
@@ -101,9 +93,9 @@ def _print_ratios(ratios: Sequence[Ratio]) -> None:
     if by_row:
         sizes = sorted({ratio.peers for ratio in ratios} - {0})
         names = [*(f"{size:,}" for size in sizes), "slope"]
-        table = _table("EBT over the ideal hub, by peers", "phase", "measure", *names, names=2)
+        made = table("EBT over the ideal hub, by peers", "phase", "measure", *names, names=2)
         for row, known in by_row.items():
             shown = [f"{known[size].mean:.3g}" for size in sizes]
             slope = f"{exponent(known[0].mean)} ± {known[0].error:.2f}" if 0 in known else ""
-            table.add_row(*row, *shown, slope)
-        console.print(table, "")
+            made.add_row(*row, *shown, slope)
+        console.print(made, "")

@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 
 import click
-from rich.table import Table
 
-from testbed.cli.console import console
+from testbed.cli.console import console, table
 from testbed.ladder.formats import SIZES, measure
 
 
@@ -21,13 +20,11 @@ def formats(sizes: Sequence[int]) -> None:
     format allows and stands at its place, and verifies the signature and the content's hash. A hole is a
     message whose content is deleted. Times are this machine's, so compare within one table.
     """
-    table = Table(title="A post: bytes and time", title_justify="left", title_style="bold", box=None)
-    table.add_column("format", no_wrap=True)
-    for column in ("text", "in log", "beside", "not text", "check, µs", "hole, µs"):
-        table.add_column(column, justify="right", no_wrap=True)
+    columns = ("format", "text", "in log", "beside", "not text", "check, µs", "hole, µs")
+    shown = table("A post: bytes and time", *columns)
     for size in sizes or SIZES:
         for cost in measure(size):
             sizes_of = (f"{size:,}" for size in (cost.text, cost.size, cost.beside, cost.overhead))
             hole = "-" if cost.hole_us is None else f"{cost.hole_us:,.0f}"
-            table.add_row(cost.name, *sizes_of, f"{cost.check_us:,.0f}", hole)
-    console.print(table)
+            shown.add_row(cost.name, *sizes_of, f"{cost.check_us:,.0f}", hole)
+    console.print(shown)

@@ -4,9 +4,8 @@ from functools import partial
 from pathlib import Path
 
 import click
-from rich.table import Table as Shown
 
-from testbed.cli.console import console
+from testbed.cli.console import console, table
 from testbed.cli.model.friends_page import Estimates, concluded, write_page
 from testbed.cli.model.runs import Runs, follow_graph, made_directory, many_runs, progress, write_table
 from testbed.errors import shown
@@ -89,21 +88,13 @@ def _write(directory: Path, known: Estimates) -> None:
 def _print(known: Estimates, people: str) -> None:
     from analysis.report.words.numbers import pretty
 
-    table = Shown(
-        title=f"Floods among {int(people):,} people", title_justify="left", title_style="bold", box=None
-    )
-    shown_costs: dict[str, tuple[str, ...]] = dict.fromkeys(("reached", "mean"), tuple(NETWORKS))
-    shown_costs["copies"] = ("friends", "swarm")
-    table.add_column("hops, K", no_wrap=True)
-    for cost, networks in shown_costs.items():
-        for network in networks:
-            table.add_column(f"{_SHORT[cost]}\n{network}", justify="right")
+    columns = [(cost, network) for cost in ("reached", "mean") for network in NETWORKS]
+    columns += [("copies", "friends"), ("copies", "swarm")]
+    heads = (f"{_SHORT[cost]}\n{network}" for cost, network in columns)
+    printed = table(f"Floods among {int(people):,} people", "hops, K", *heads)
     for hops in ("1", "2"):
         for connections in CONNECTIONS:
-            row = [f"{hops}, {connections}"]
-            for cost, networks in shown_costs.items():
-                for network in networks:
-                    found = known.get((people, "flood", hops, f"{connections}", network, cost))
-                    row.append(pretty(None if found is None else found.mean))
-            table.add_row(*row)
-    console.print(table)
+            keys = ((people, "flood", hops, f"{connections}", network, cost) for cost, network in columns)
+            means = (pretty(known[key].mean if key in known else None) for key in keys)
+            printed.add_row(f"{hops}, {connections}", *means)
+    console.print(printed)

@@ -1,9 +1,8 @@
 """`feednet model hashes`: the cost of publishing each message under its hash, too."""
 
 import click
-from rich.table import Table
 
-from testbed.cli.console import console
+from testbed.cli.console import console, table
 from testbed.ladder.hashes import MESSAGES, Way, generated, measure
 
 
@@ -20,14 +19,11 @@ def hashes(messages: int) -> None:
     the router's routes, with their bytes.
     """
     feed = generated(messages)
-    title = f"{messages:,} messages, read twice"
-    table = Table(title=title, title_justify="left", title_style="bold", box=None)
-    table.add_column("second reader", no_wrap=True)
-    for column in ("publisher", "link", "Interest", "stored", "routes", "bytes"):
-        table.add_column(column, justify="right", no_wrap=True)
+    columns = ("second reader", "publisher", "link", "Interest", "stored", "routes", "bytes")
+    shown = table(f"{messages:,} messages, read twice", *columns)
     for way in Way:
         cost = measure(feed, way)
-        table.add_row(
+        shown.add_row(
             way.value,
             f"{cost.kept:,}",
             f"{cost.upstream:,}",
@@ -36,4 +32,4 @@ def hashes(messages: int) -> None:
             f"{cost.routes:,}",
             f"{cost.route_bytes:,}",
         )
-    console.print(table)
+    console.print(shown)

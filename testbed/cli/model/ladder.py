@@ -3,10 +3,9 @@
 from pathlib import Path
 
 import click
-from rich.table import Table
 
 from analysis.export.text import number
-from testbed.cli.console import console
+from testbed.cli.console import console, table
 from testbed.cli.model.runs import Runs, command_line, made_directory, many_runs, progress, write_table
 from testbed.cli.usage import is_typed
 from testbed.errors import UserError, shown
@@ -79,16 +78,13 @@ def _described(found: dict[str, list[Cell]], sizes: dict[str, int], real: bool) 
 
 def _print(name: str, cells: list[Cell], peers: int) -> None:
     made = TABLES[name]
-    table = Table(title=f"{made.title}, {peers:,} peers", title_justify="left", title_style="bold", box=None)
-    table.add_column(made.row, justify="right", no_wrap=True)
-    for title in made.columns.values():
-        table.add_column(title, justify="right", no_wrap=True)
+    printed = table(f"{made.title}, {peers:,} peers", made.row, *made.columns.values(), names=0)
     by_row: dict[str, dict[str, Cell]] = {}
     for cell in cells:
         by_row.setdefault(cell.row, {})[cell.column] = cell
     for row, known in by_row.items():
-        table.add_row(row, *(_text(known[column]) if column in known else "" for column in made.columns))
-    console.print(table)
+        printed.add_row(row, *(_text(known[column]) if column in known else "" for column in made.columns))
+    console.print(printed)
     if any(cell.paper is not None for cell in cells):
         console.print("in brackets: the paper's figure; ! outside the interval that chance explains\n")
 

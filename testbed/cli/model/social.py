@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.table import Table as Shown
 
-from testbed.cli.console import console
+from testbed.cli.console import console, table
 from testbed.cli.model.runs import (
     Runs,
     command_line,
@@ -123,7 +122,7 @@ def _write_page(
         real_values = (pretty(real.traits.get(trait)) for real in PUBLISHED)
         rows.append([title, estimated(traits.get(trait)), *real_values])
     networks = ("network", "generated", *(real.name for real in PUBLISHED))
-    table = Table("social", "As a table", networks, rows)
+    beside = Table("social", "As a table", networks, rows)
     settings = f"follows {people.follows}, closure {people.closure:g}"
     settings += f", mutual {people.mutual:g}, hubs {people.hubs:g}"
     write_model(
@@ -145,7 +144,7 @@ def _write_page(
                 "Beside real networks",
                 [_verdict(traits)],
                 (),
-                [table],
+                [beside],
                 [_DEFINITIONS, *_notes(), *_sources()],
             ),
         ],
@@ -198,12 +197,9 @@ def _print(peers: int, traits: Mapping[str, Any]) -> None:
     from analysis.report.words.numbers import pretty
     from testbed.ladder.pages.model import estimated
 
-    title = f"Networks of {peers:,} people, and real ones"
-    table = Shown(title=title, title_justify="left", title_style="bold", box=None)
-    for number, column in enumerate(("", "generated", "real")):
-        table.add_column(column, justify="right" if number else "left", no_wrap=True)
+    printed = table(f"Networks of {peers:,} people, and real ones", "", "generated", "real")
     for trait, said in TRAITS.items():
         own = traits.get(trait)
         real = sorted(each.traits[trait] for each in PUBLISHED if trait in each.traits)
-        table.add_row(said, estimated(own), f"{pretty(real[0])} to {pretty(real[-1])}" if real else "")
-    console.print(table)
+        printed.add_row(said, estimated(own), f"{pretty(real[0])} to {pretty(real[-1])}" if real else "")
+    console.print(printed)

@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 
 import click
-from rich.table import Table
 
-from testbed.cli.console import console
+from testbed.cli.console import console, table
 from testbed.cli.options import Number
 from testbed.ladder.sparse import LENGTHS, Line, Part, measure
 
@@ -26,13 +25,11 @@ def sparse(lengths: Sequence[int], newest: int, size: int, mbit: float, delay_ms
     cannot tell. The last column is what whoever reads all has to wait for at least: the bytes of the log at
     the link's rate, and nothing else.
     """
-    table = Table(title="A part of a log, by its length", title_justify="left", title_style="bold", box=None)
     columns = ("items", "fetched", "proof", "its bytes", "first, ms", "all, s")
-    for column in columns:
-        table.add_column(column, justify="right", no_wrap=True)
+    shown = table("A part of a log, by its length", *columns, names=0)
     for length in lengths or LENGTHS:
-        table.add_row(*_row(measure(length, newest, size, Line(mbit, delay_ms))))
-    console.print(table)
+        shown.add_row(*_row(measure(length, newest, size, Line(mbit, delay_ms))))
+    console.print(shown)
 
 
 def _row(part: Part) -> tuple[str, ...]:

@@ -157,13 +157,10 @@ class _Meter:
             busiest = max(busiest, sum(t.message_bytes + t.header_bytes for t in (fresh, came)))
         self._before = after
         new_messages = [message for messages in self._feeds for message in messages[first:last]]
-        body = fmean(len(_compact(message)) for message in new_messages) if new_messages else 0.0
+        stored = (Stored(0, message.sequence, 0.0, message.encoded) for message in new_messages)
+        body = fmean(len(each.compact) for each in stored) if new_messages else 0.0
         peers, edges = len(self._swarm.peers), len(self._swarm.links)
         return Phase(name, peers, edges, len(new_messages), sent, repeated, busiest, body)
-
-
-def _compact(message: Message) -> bytes:
-    return Stored(0, message.sequence, 0.0, message.encoded).compact
 
 
 def ratios(phases: Sequence[Sequence[Phase]]) -> list[Ratio]:

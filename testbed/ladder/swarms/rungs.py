@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from ssb.replication.ebt import Ebt, RemoteClocks
+from ssb.replication.replication import Replication
 from ssb.replication.rungs.flood import Flood
 from ssb.replication.rungs.gossip import Gossip
 from ssb.replication.rungs.hub import Hub, HubClient
@@ -34,68 +35,58 @@ class LadderRung(NamedTuple):
     Attributes:
         title: in few words.
         manner: its connections.
-        protocol: makes a peer's, from the authors and the peer's reference.
+        protocol: makes a peer's, from the authors, the peer's reference, and the arguments of a Protocol.
         hub: the protocol of the hub, if there is one: a peer more.
     """
 
     title: str
     manner: Manner
-    protocol: Callable[[Authors, str], Protocol]
+    protocol: Callable[[Authors, str, FeedStore, RemoteClocks, Iterable[str]], Replication]
     hub: Protocol | None = None
 
     def protocols(self, peers: int, authors: Authors = MappingProxyType({})) -> list[Protocol]:
         """Return the protocols of a swarm of so many peers, and of its hub."""
-        made = [self.protocol(authors, name_of(place)) for place in range(peers)]
+        made: list[Protocol] = [partial(self.protocol, authors, name_of(place)) for place in range(peers)]
         return made if self.hub is None else [*made, self.hub]
 
 
-def _polls(whole: bool) -> Callable[[Authors, str], Protocol]:
-    def made(authors: Authors, name: str) -> Protocol:
-        def poll(feeds: FeedStore, clocks: RemoteClocks, wanted: Iterable[str]) -> Poll:
-            return Poll(feeds, wanted, authors, whole=whole)
-
-        return poll
-
-    return made
+def _poll(
+    authors: Authors, name: str, feeds: FeedStore, clocks: RemoteClocks, wanted: Iterable[str], *, whole: bool
+) -> Poll:
+    return Poll(feeds, wanted, authors, whole=whole)
 
 
-def _gossip(feeds: FeedStore, clocks: RemoteClocks, wanted: Iterable[str]) -> Gossip:
-    return Gossip(feeds, wanted)
-
-
-def _gossip_skip(feeds: FeedStore, clocks: RemoteClocks, wanted: Iterable[str]) -> Gossip:
-    return Gossip(feeds, wanted, clocks)
-
-
-def _flood(feeds: FeedStore, clocks: RemoteClocks, wanted: Iterable[str]) -> Flood:
-    return Flood(feeds, wanted)
-
-
-def _ebt(authors: Authors, name: str) -> Protocol:
-    return partial(Ebt, rng=Random(name))
-
-
-def _hub(feeds: FeedStore, clocks: RemoteClocks, wanted: Iterable[str]) -> Hub:
-    return Hub(feeds, clocks)
-
-
-def _client(authors: Authors, name: str) -> Protocol:
-    def client(feeds: FeedStore, clocks: RemoteClocks, wanted: Iterable[str]) -> HubClient:
-        return HubClient(feeds, wanted, authors.get(name, ()), clocks, stays=False)
-
-    return client
+def _client(
+    authors: Authors, name: str, feeds: FeedStore, clocks: RemoteClocks, wanted: Iterable[str]
+) -> HubClient:
+    return HubClient(feeds, wanted, authors.get(name, ()), clocks, stays=False)
 
 
 RUNGS: Final[Mapping[str, LadderRung]] = {
-    "scan": LadderRung("polls of whole feeds", Manner.AUTHORS, _polls(whole=True)),
-    "append-poll": LadderRung("polls of what is new", Manner.AUTHORS, _polls(whole=False)),
+    "scan": LadderRung("polls of whole feeds", Manner.AUTHORS, partial(_poll, whole=True)),
+    "append-poll": LadderRung("polls of what is new", Manner.AUTHORS, partial(_poll, whole=False)),
     "gossip": LadderRung(
-        "gossip, with the clocks of all feeds", Manner.PARTNER, lambda authors, name: _gossip
+        "gossip, with the clocks of all feeds",
+        Manner.PARTNER,
+        lambda authors, name, feeds, clocks, wanted: Gossip(feeds, wanted),
     ),
     "gossip-skip": LadderRung(
-        "gossip that skips requests", Manner.PARTNER, lambda authors, name: _gossip_skip
+        "gossip that skips requests",
+        Manner.PARTNER,
+        lambda authors, name, feeds, clocks, wanted: Gossip(feeds, wanted, clocks),
     ),
-    "flood": LadderRung("floods", Manner.LASTING, lambda authors, name: _flood),
-    "ebt": LadderRung("epidemic broadcast trees", Manner.LASTING, _ebt),
-    "hub": LadderRung("polls of a hub that remembers its clients", Manner.HUB, _client, _hub),
+    "flood": LadderRung(
+        "floods", Manner.LASTING, lambda authors, name, feeds, clocks, wanted: Flood(feeds, wanted)
+    ),
+    "ebt": LadderRung(
+        "epidemic broadcast trees",
+        Manner.LASTING,
+        lambda authors, name, feeds, clocks, wanted: Ebt(feeds, clocks, wanted, rng=Random(name)),
+    ),
+    "hub": LadderRung(
+        "polls of a hub that remembers its clients",
+        Manner.HUB,
+        _client,
+        lambda feeds, clocks, wanted: Hub(feeds, clocks),
+    ),
 }

@@ -137,7 +137,7 @@ def _loads(axis: str) -> list[Load]:
 
 def _formula_mean(function: Function, periods: Sequence[Period]) -> float:
     """Return a formula's value, as the mean over the actual networks."""
-    return float(np.mean([function(period.load) for period in periods]))
+    return float(np.mean([function.of(period.load) for period in periods]))
 
 
 def _point(axis: str, value: int, key: Key, periods: Sequence[Period]) -> Point:
@@ -160,9 +160,6 @@ def _slope(axis: str, key: Key, values: Sequence[int], played: Sequence[Sequence
         mean, error = estimate(known)
         best = [_formula_mean(formula.best, periods) for periods in played]
         factor = math.exp(float(np.mean(np.log(np.mean(measured, axis=1)) - np.log(best))))
-    return Slope(axis, *key, paper, ours, mean, error, factor, _worded(formula.paper), _worded(formula.ours))
-
-
-def _worded(function: Function | None) -> str:
-    """Return a formula in words and symbols, and its section."""
-    return " ".join((function.__doc__ or "").split()) if function else ""
+    return Slope(
+        axis, *key, paper, ours, mean, error, factor, *(each.words if each else "" for each in formula)
+    )

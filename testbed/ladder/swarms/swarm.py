@@ -5,6 +5,7 @@ protocols' own accounts.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import count
 from typing import NamedTuple
@@ -121,16 +122,14 @@ class Peer:
         return {feed: tips[feed] for feed in self.replication.wanted if tips.get(feed)}
 
 
+@dataclass(eq=False, slots=True)
 class Link:
     """A connection: its ends' indices in the swarm, their numbers of it, and its delay, ns."""
 
-    __slots__ = ("delay", "ends", "is_open", "numbers")
-
-    def __init__(self, ends: tuple[int, int], numbers: tuple[int, int], delay: int) -> None:
-        self.ends = ends
-        self.numbers = numbers
-        self.delay = delay
-        self.is_open = True
+    ends: tuple[int, int]
+    numbers: tuple[int, int]
+    delay: int
+    is_open: bool = True
 
 
 class Swarm:

@@ -334,13 +334,8 @@ class _Repository(Outputs):
 
 
 class _Journey:
-    """Packets on the lines of a node: totals, and each step of first segments.
-
-    Args:
-        names: identity -> node.
-
-    Attributes:
-        sums: packets and times, ns, by kind of packet and stage.
+    """Packets on the lines of a node, and each step of first segments. `names`: of the nodes of identities;
+    `sums`: packets and times, ns, by kind of packet and stage.
     """
 
     def __init__(self, names: Mapping[str, str]) -> None:

@@ -52,14 +52,7 @@ class InviteParameters(EbtTimes):
 
 
 class _Entrance:
-    """The use of a node's invites, one after the other, over streams of its own.
-
-    Args:
-        invites: the invites.
-        feed: the node's own.
-        random: for keys.
-        now: the time, ns.
-    """
+    """The use of a node's invites, one after the other, over streams of its own; `feed` is the node's."""
 
     def __init__(self, invites: Iterable[Invite], feed: str, random: Random, now: int) -> None:
         self._invites = deque(invites)
@@ -134,12 +127,7 @@ class _Entrance:
 
 
 class _PubAccess(OpenAccess):
-    """Admits every peer, and takes invites.
-
-    Args:
-        invites: see Invites.
-        use: uses one.
-    """
+    """Admits every peer, and takes invites, which `use` uses."""
 
     def __init__(self, invites: Invites, use: Callable[[str, Sequence[Value]], Value]) -> None:
         super().__init__()

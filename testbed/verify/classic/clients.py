@@ -5,6 +5,7 @@ They outlive a restart of their node; the new forwarder has none of their Intere
 
 import hashlib
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from random import Random
 from typing import NamedTuple
@@ -120,21 +121,16 @@ def make_request(
     )
 
 
+@dataclass(eq=False, slots=True)
 class _Pending:
-    """A pending request: the nonce of its last Interest, its expiry, and the number of tries.
+    """A pending request: the nonce of its last Interest, its expiry, and the number of tries."""
 
-    `next` is when the next Interest is due, ns.
-    """
-
-    __slots__ = ("expiry", "next", "nonce", "pause", "request", "tries")
-
-    def __init__(self, request: Request) -> None:
-        self.request = request
-        self.nonce = 0
-        self.expiry = 0  # 0: refused, waiting for the next try
-        self.tries = 0
-        self.next: int | None = None
-        self.pause = _FIRST_PAUSE
+    request: Request
+    nonce: int = 0
+    expiry: int = 0  # 0: refused, waiting for the next try
+    tries: int = 0
+    next: int | None = None  # when the next Interest is due, ns
+    pause: int = _FIRST_PAUSE
 
 
 class Consumer(Outputs):

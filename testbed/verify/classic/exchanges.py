@@ -17,6 +17,7 @@ It records the packets received and sent by a node, on links and application fac
 """
 
 from collections import Counter
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from base.units import MS
@@ -26,6 +27,7 @@ from testbed.verify.kit.outcome import Violation
 from testbed.verify.push.world.frames import Frame, Key
 
 
+@dataclass(eq=False, slots=True)
 class _InRecord:
     """A pending Interest of a face, with all its copies: expiry and nonces.
 
@@ -34,31 +36,17 @@ class _InRecord:
     pending.
     """
 
-    __slots__ = (
-        "answered",
-        "arrival",
-        "copies",
-        "expiry",
-        "is_doubtful",
-        "last_expiry",
-        "last_nonce",
-        "nonces",
-        "passed",
-        "repeatable",
-    )
-
-    def __init__(self) -> None:
-        self.expiry = 0
-        self.last_expiry = 0  # of the last copy
-        # The node may hold no record: the Interest was refused, or answered at the instant of its arrival.
-        self.is_doubtful = False
-        self.last_nonce: int | None = None
-        self.nonces: set[int | None] = set()
-        self.answered = -1
-        self.arrival = -1
-        self.copies = 0
-        self.passed: set[bytes] | None = None  # names of Data passed by a persistent one
-        self.repeatable: set[bytes] = set()  # those that may be repeated once
+    expiry: int = 0
+    last_expiry: int = 0  # of the last copy
+    # The node may hold no record: the Interest was refused, or answered at the instant of its arrival.
+    is_doubtful: bool = False
+    last_nonce: int | None = None
+    nonces: set[int | None] = field(default_factory=set)
+    answered: int = -1
+    arrival: int = -1
+    copies: int = 0
+    passed: set[bytes] | None = None  # names of Data passed by a persistent one
+    repeatable: set[bytes] = field(default_factory=set)  # those that may be repeated once
 
     def waits(self, now: int) -> bool:
         """Return whether it is neither answered nor expired."""
@@ -69,20 +57,18 @@ class _InRecord:
         return self.expiry > now and self.answered in (-1, now)
 
 
+@dataclass(eq=False, slots=True)
 class _NonceRecord:
     """An Interest of one name and nonce: faces received from and sent to."""
 
-    __slots__ = ("hop_limits", "is_known", "last", "last_from", "received", "refused", "sent", "source")
-
-    def __init__(self) -> None:
-        self.received: Counter[str] = Counter()
-        self.sent: Counter[str] = Counter()
-        self.refused: Counter[str] = Counter()
-        self.hop_limits: dict[str, set[int | None]] = {}
-        self.source: str | None = None
-        self.is_known = False
-        self.last_from = ""
-        self.last = 0
+    received: Counter[str] = field(default_factory=Counter)
+    sent: Counter[str] = field(default_factory=Counter)
+    refused: Counter[str] = field(default_factory=Counter)
+    hop_limits: dict[str, set[int | None]] = field(default_factory=dict)
+    source: str | None = None
+    is_known: bool = False
+    last_from: str = ""
+    last: int = 0
 
 
 class _OutRecord(NamedTuple):
@@ -93,17 +79,15 @@ class _OutRecord(NamedTuple):
     is_certain: bool
 
 
+@dataclass(eq=False, slots=True)
 class _Node:
     """Packets received and sent by a node, by face."""
 
-    __slots__ = ("answered", "data", "in_records", "nonces", "out_records")
-
-    def __init__(self) -> None:
-        self.in_records: dict[str, dict[Key, _InRecord]] = {}
-        self.out_records: dict[Key, dict[str, _OutRecord]] = {}
-        self.answered: dict[Key, int] = {}  # arrival of Data for forwarded Interests
-        self.data: dict[bytes, tuple[int, str]] = {}  # Data packets: time and face of the last arrival
-        self.nonces: dict[tuple[bytes, int | None], _NonceRecord] = {}
+    in_records: dict[str, dict[Key, _InRecord]] = field(default_factory=dict)
+    out_records: dict[Key, dict[str, _OutRecord]] = field(default_factory=dict)
+    answered: dict[Key, int] = field(default_factory=dict)  # arrival of Data for forwarded Interests
+    data: dict[bytes, tuple[int, str]] = field(default_factory=dict)  # time and face of the last arrival
+    nonces: dict[tuple[bytes, int | None], _NonceRecord] = field(default_factory=dict)
 
 
 class Exchanges:

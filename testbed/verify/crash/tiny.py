@@ -20,21 +20,14 @@ _OTHER = Identity.from_seed(b"o" * 32)
 
 @dataclass
 class _State:
-    """Expected contents of a store after `count` changes.
-
-    Attributes:
-        count: of changes.
-        writer: number of the own feed; earlier ones were dropped.
-        own, pruned: number of its entries, and of its pruned entries.
-        entries, chunks: number of the other feed's entries, and of chunks of its last entry.
-    """
+    """Expected contents of a store after `count` changes."""
 
     count: int = 0
-    writer: int = 0
-    own: int = 0
-    pruned: int = 0
-    entries: int = 0
-    chunks: int = 0
+    writer: int = 0  # number of the own feed; earlier ones were dropped
+    own: int = 0  # its entries
+    pruned: int = 0  # of which these are pruned
+    entries: int = 0  # of the other feed
+    chunks: int = 0  # of its last entry
     other: list[tuple[bytes, list[bytes]]] = field(default_factory=list)
 
 

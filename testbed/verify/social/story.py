@@ -59,10 +59,10 @@ def identity_of(seed: int, person: str) -> Identity:
     return Identity.from_seed(Random(f"social {seed} {person}").randbytes(32))
 
 
-def make_story(seed: int, layering: str | None = None) -> Neighbourhood:
-    """Draw a story, of a layering if one is given."""
+def make_story(seed: int) -> Neighbourhood:
+    """Draw a story."""
     rng = Random(f"social {seed}")
-    drawn = rng.choice(LAYERINGS)
+    layering = rng.choice(LAYERINGS)
     routers = tuple(f"r{number}" for number in range(rng.randint(1, 4)))
     people = tuple(f"p{number}" for number in range(rng.randint(2, 6)))
     strangers: dict[str, Hostility] = {}
@@ -75,7 +75,7 @@ def make_story(seed: int, layering: str | None = None) -> Neighbourhood:
     steps = [*moves, *_faults(rng, routers, people, links, away)]
     steps.sort(key=lambda step: step.at)
     return Neighbourhood(
-        seed, tuple(steps), layering or drawn, hops, routers, people, strangers, tuple(links), away, logs
+        seed, tuple(steps), layering, hops, routers, people, strangers, tuple(links), away, logs
     )
 
 

@@ -74,11 +74,7 @@ def holed_logs(swarm: Swarm) -> dict[int, tuple[Message, ...]]:
 
 
 class _WatchedBlobs(MemoryBlobs):
-    """The blobs of an honest peer.
-
-    Attributes:
-        changes: number of blobs that have come or gone.
-    """
+    """The blobs of an honest peer; `changes` counts those that have come or gone."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -424,7 +424,8 @@ class Rooms:
         """Return a peer that is not in its room, sees others than there are, has not met a friend, or is
         connected with one in two ways; None if there is none."""
         honest = [name for name in self._swarm.honest if self._swarm.rooms]
-        connected = {name: Counter(_remotes(members[name].peer)) for name in honest}
+        connections = {name: members[name].peer.connections.values() for name in honest}
+        connected = {name: Counter(each.remote for each in of) for name, of in connections.items()}
         for name, remotes in connected.items():
             for other in honest:
                 if remotes[self._refs[other]] > 1:
@@ -475,10 +476,6 @@ class _RoomMember(Member):
         """See Member."""
         super().watch(now)
         self._room.check()
-
-
-def _remotes(peer: Peer) -> list[str]:
-    return [each.remote for each in peer.connections.values()]
 
 
 def _visits(peer: Peer) -> Visits:

@@ -69,19 +69,13 @@ class _Said(NamedTuple):
 
 
 class _Ledger:
-    """What all users have said.
-
-    Attributes:
-        false: ids of false messages.
-        said: by the message that has begun a fusion.
-        follows: who follows whom.
-        names: what feeds call themselves, with the number of the message.
-    """
+    """What all users have said."""
 
     def __init__(self) -> None:
-        self.false: set[str] = set()
-        self.said: dict[str, _Said] = {}
+        self.false: set[str] = set()  # messages
+        self.said: dict[str, _Said] = {}  # by the message that has begun a fusion
         self.follows: defaultdict[str, set[str]] = defaultdict(set)
+        # What feeds call themselves, with the number of the message.
         self.names: defaultdict[str, list[tuple[int, str]]] = defaultdict(list)
 
     def add(self, message: Message) -> None:

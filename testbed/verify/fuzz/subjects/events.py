@@ -4,7 +4,7 @@ An event is a byte, the kind in its low three bits and an index in the others; e
 of length and the data follow. Any input is a sequence of events.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple, Protocol, TypeVar
 
 from testbed.verify.fuzz.subjects.wire import expect
@@ -41,6 +41,11 @@ def read_events(data: bytes, most: int) -> list[Event]:
             content, at = data[at + 2 : end], end
         events.append(Event(kind, which, content))
     return events
+
+
+def encoded(inputs: Mapping[str, Iterable[Event]]) -> dict[str, bytes]:
+    """Return inputs as bytes, by name."""
+    return {name: b"".join(event.encode() for event in events) for name, events in inputs.items()}
 
 
 def taken(items: list[T]) -> list[T]:

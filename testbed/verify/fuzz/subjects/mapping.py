@@ -10,25 +10,23 @@ from random import Random
 from base.units import MS
 from forwarder.wire.name import VERSION, component, prefix_ends
 from forwarder.wire.packet import ED25519, make_data, parse_data, parse_interest
-from forwarder.wire.parameters import make_interest_with_parameters
 from forwarder.wire.tlv import MalformedPacket, nni
 from ssb.generate import generate_feed
 from ssb.keys import Identity
 from ssb_over_ndn.mapping.device import Device
-from ssb_over_ndn.mapping.messages import make_put, make_query, make_update, server_name, store_name
+from ssb_over_ndn.mapping.messages import make_put, make_update, server_name, store_name
 from ssb_over_ndn.mapping.record import (
     LINK,
     RefusedRecord,
     make_record,
     map_name,
     open_record,
-    split_map_name,
 )
 from ssb_over_ndn.mapping.resolver import Resolver
 from ssb_over_ndn.mapping.server import NameServer
 from ssb_over_ndn.mapping.storage import Storage
-from ssb_over_ndn.naming import log_name, message_packet
-from testbed.verify.fuzz.subjects.events import PAUSE, Event, playing
+from ssb_over_ndn.naming import message_packet
+from testbed.verify.fuzz.subjects.events import Event, playing
 from testbed.verify.fuzz.subjects.wire import expect
 
 UPDATE, SERVER, STORAGE, PUT, ANSWER, SIGNED, DEVICE = range(7)
@@ -41,7 +39,7 @@ IDS = (HONEST, HOSTILE)
 PLACE, NAME_SERVER = store_name("place"), server_name(0)
 NOW = 1_700_000_000_000 * MS
 
-_LIFETIME = 3_600_000 * MS
+LIFETIME = 3_600_000 * MS
 MOST_EVENTS = 40
 """Maximum number of events of an input."""
 
@@ -57,9 +55,7 @@ def items() -> tuple[bytes, ...]:
 
 def record_of(identity: Identity, seq: int = 1) -> bytes:
     """Return a genuine record."""
-    return make_record(
-        identity.ref, identity.sign, seq, (PLACE,), now=NOW, lifetime=_LIFETIME, ttl=2_000 * MS
-    )
+    return make_record(identity.ref, identity.sign, seq, (PLACE,), now=NOW, lifetime=LIFETIME, ttl=2_000 * MS)
 
 
 def signed(content: bytes, seq: int) -> bytes:
@@ -83,7 +79,7 @@ class _World:
         self.server, self.storage = NameServer(capacity=4), Storage(capacity=2)
         self.resolver = Resolver([NAME_SERVER], rng=Random(0))
         self.device = Device(
-            HONEST.ref, HONEST.sign, [NAME_SERVER], rng=Random(1), lifetime=_LIFETIME, ttl=2_000 * MS
+            HONEST.ref, HONEST.sign, [NAME_SERVER], rng=Random(1), lifetime=LIFETIME, ttl=2_000 * MS
         )
         for identity in IDS:
             self.server.receive(make_update(identity.ref, record_of(identity), NAME_SERVER, 1), NOW)
@@ -164,34 +160,3 @@ class _World:
 
 check = playing(_World, MOST_EVENTS)
 """Play the events of an input; raise Finding, or whatever should not be raised."""
-
-
-def inputs() -> dict[str, bytes]:
-    """Return initial inputs: the intended use of each kind, and some forgeries."""
-    forged = make_record(HONEST.ref, HOSTILE.sign, 9, (store_name("x"),), now=NOW, lifetime=_LIFETIME, ttl=MS)
-    names = record_of(HOSTILE)
-    content = parse_data(names).content
-    named = split_map_name(parse_data(names).name)
-    assert named is not None
-    metadata = make_interest_with_parameters(log_name(HONEST.ref), b"", nonce=1, lifetime_ms=1, hop_limit=1)
-    events = {
-        "update": [Event(UPDATE, 0, record_of(HONEST, 2)), Event(UPDATE, 1, record_of(HOSTILE, 2))],
-        "forged": [
-            Event(UPDATE, 0, forged),
-            Event(UPDATE, 1, record_of(HONEST, 3)),
-            Event(ANSWER, 0, forged),
-        ],
-        "query": [Event(SERVER, 0, make_query(HONEST.ref, NAME_SERVER, 1)), Event(SERVER, 0, metadata)],
-        "items": [Event(PUT, 0, item) for item in items()],
-        "items-of-others": [Event(PUT, 1, item) for item in items()],
-        "storage": [
-            Event(STORAGE, 0, make_put(HONEST.ref, items()[4], PLACE, 1)),
-            Event(STORAGE, 0, metadata),
-        ],
-        "signed": [Event(SIGNED, 0, content), Event(SIGNED, 1, content * 2), Event(SIGNED, 2, content[:-1])],
-        "device": [Event(DEVICE, which, bytes((which,))) for which in range(8)]
-        + [Event(DEVICE, 3, record_of(HONEST, 5))],
-        "pauses": [Event(PAUSE, which) for which in range(4)]
-        + [Event(ANSWER, 0, record_of(HONEST, 2)), Event(PAUSE, 2), Event(ANSWER, 1, names)],
-    }
-    return {name: b"".join(event.encode() for event in of) for name, of in events.items()}

@@ -16,24 +16,9 @@ from ssb.moq.incoming import Incoming
 from ssb.moq.messages import (
     CONTROL,
     VERSION,
-    Failed,
-    Fetch,
-    FetchCancel,
-    Fetched,
-    FetchOk,
-    Filter,
-    Location,
-    MaxRequestId,
-    Message,
     Setup,
-    Subgroup,
-    Subscribe,
-    SubscribeOk,
     Track,
-    Unsubscribe,
     encode,
-    encode_head,
-    encode_object,
 )
 from ssb.moq.relay import Relay
 from testbed.verify.fuzz.subjects.events import PAUSE, Event, Timed, playing, taken
@@ -53,14 +38,9 @@ _PAUSES = (SECOND // 2, SECOND, 4 * SECOND, 11 * SECOND)
 _MOST_WAKES = 200
 _LONGEST = 2_000
 _IDLE = 10 * SECOND
-_OURS, _WANTED = Track((b"ours",), b""), Track((b"wanted",), b"")
+OURS, WANTED = Track((b"ours",), b""), Track((b"wanted",), b"")
 _HOSTS = ("192.0.2.1", "192.0.2.2", "192.0.2.3")
 _HOSTILE, _HONEST = ("192.0.2.8", PORT), ("192.0.2.9", PORT)
-_OTHERS = (
-    *("02 0003 000000", "06 0001 02", "0d 0001 04", "11 0001 06", "10 0001 00", "1a 0001 08"),
-    "16 0007 08 80 01 02 00 00 00",
-)
-"""Messages that are not supported."""
 _SESSIONS = 3
 """The first is with the relay that is asked, which is hostile; the others have connected to the relay."""
 
@@ -88,7 +68,7 @@ class _Hostile:
 class _World(Timed):
     def __init__(self) -> None:
         self.relay = Relay(
-            lambda track: [_HOSTILE] if track.namespace == _WANTED.namespace else [], _IDLE, _CACHE, _LIMITS
+            lambda track: [_HOSTILE] if track.namespace == WANTED.namespace else [], _IDLE, _CACHE, _LIMITS
         )
         self.reader = Relay(lambda track: [_HONEST], _IDLE, 0)
         self.published, self.got = 0, 0
@@ -96,9 +76,9 @@ class _World(Timed):
         self._honest: tuple[int, int] | None = None  # streams at the relay and at the reader
         self._hostile = [_Hostile(0) for _ in range(_SESSIONS)]
         self._said: dict[int, Incoming] = {}
-        self.relay.announce(_OURS)
-        self.reader.follow(_OURS, 0, 0)
-        self.relay.follow(_WANTED, 0, 0)
+        self.relay.announce(OURS)
+        self.reader.follow(OURS, 0, 0)
+        self.relay.follow(WANTED, 0, 0)
         self._settle()
         for place in range(1, _SESSIONS):
             self._reopen(place)
@@ -114,7 +94,7 @@ class _World(Timed):
         elif kind == REOPEN:
             self._reopen(which % _SESSIONS)
         elif kind == PUBLISH:
-            self.relay.publish(_OURS, content, self.now)
+            self.relay.publish(OURS, content, self.now)
             self.published += 1
         elif kind == FILL and hostile.stream in self._said:
             self.relay.on_stream((Full, Writable)[which % 2](hostile.stream), self.now)
@@ -219,63 +199,3 @@ class _World(Timed):
 
 check = playing(_World, MOST_EVENTS)
 """Play the events of an input; raise Finding, or whatever should not be raised."""
-
-
-def inputs() -> dict[str, bytes]:
-    """Return initial inputs: what subscribers and the relay that is asked say, floods, and violations."""
-
-    def said(*some: Message, which: int = 1) -> list[Event]:
-        return [Event(CONTROLLED, which, encode(message)) for message in some]
-
-    def given(head: Subgroup | Fetched, *numbers: int, which: int = 0) -> list[Event]:
-        parts, last = encode_head(head), None
-        for number in numbers:
-            parts += encode_object(head, last, Location(0, number), b"x" * 50)
-            last = number
-        return [Event(DATA, which, b"\xff" + parts)]
-
-    zero = Location(0, 0)
-    publish = [Event(PUBLISH, 0, b"object %d" % number * 20) for number in range(6)]
-    subscribe, wanted = Subscribe(0, _OURS), Subscribe(0, _WANTED)
-    fetches = [Fetch(2 * number, _OURS, Location(0, 1), zero) for number in range(5)]
-    granted = said(SubscribeOk(0, 0, Location(0, 3)), which=0)
-    fetched = [*said(FetchOk(2, Location(0, 4)), which=0), *given(Fetched(2), 0, 1, 2, 3)]
-    events = {
-        "subscribed": [*publish[:3], *said(subscribe), *publish[3:], *said(Unsubscribe(0))],
-        "fetched": [*publish, *said(*fetches, FetchCancel(0))],
-        "refused": said(
-            *(Subscribe(0, Track((b"x",), b"y")), Subscribe(2, _OURS, Filter.ABSOLUTE_START, zero)),
-            *(Fetch(4, Track((b"x",), b"y"), zero, zero), Fetch(6, _OURS, Location(1, 0), zero)),
-        ),
-        "twice": said(subscribe, subscribe._replace(request=2)),
-        "numbers": said(Subscribe(4, _OURS), MaxRequestId(1)),
-        "others": [
-            *(Event(CONTROLLED, 1, bytes.fromhex(other)) for other in _OTHERS),
-            *said(Subscribe(8, _OURS)),
-        ],
-        "shares": [*publish * 6, *said(*fetches, which=2), *[Event(PAUSE, 0)] * 3],
-        "frames": [Event(RAW, 1, bytes.fromhex("05 00 050204 1c0308026162 1001")), *said(subscribe)],
-        "many": said(*(Subscribe(2 * at, Track((b"wanted",), b"%d" % at)) for at in range(8))),
-        "full": [Event(FILL, 4), *said(subscribe), *publish * 5, Event(FILL, 1), Event(PAUSE, 3)],
-        "flood": [Event(FILL, 4), *[Event(CONTROLLED, 4, encode(Failed(9, False, 1)) * 90)] * 8],
-        "pings": [Event(FILL, 4), *[Event(RAW, 1, frames.encode(frames.Ping(1)) * 150)] * 4],
-        "upstream": [
-            *said(wanted),
-            *granted,
-            *fetched,
-            *given(Subgroup(0, 0), 4, 5, 7),
-            *said(wanted, which=2),
-        ],
-        "far": [*said(SubscribeOk(0, 0, Location(0, (1 << 62) - 2)), which=0), *fetched, Event(PAUSE, 3)],
-        "gone": [*said(wanted), *granted, Event(REOPEN, 0), *granted, Event(PAUSE, 1), *granted],
-        "failed": [*said(wanted), *said(Failed(0, False, 2), which=0), *[Event(PAUSE, 1)] * 3],
-        "empty": [*granted, *said(Failed(2, True, 6), which=0), *[Event(PAUSE, 1)] * 3],
-        "silence": [Event(PUBLISH, 0, b"x"), *[Event(PAUSE, 3)] * 2, Event(PUBLISH, 0, b"y")],
-        "last": [
-            *(*granted, *given(Subgroup(0, 0), (1 << 62) - 2), Event(DATA, 0, bytes(4))),
-            *said(Fetch(0, _WANTED, Location(0, 1), zero)),
-        ],
-        "reopened": [*said(subscribe), Event(REOPEN, 1), *publish, *said(subscribe), Event(REOPEN, 1)],
-        "raw": [Event(RAW, 1, b"\x07\x08\x02\x05"), Event(RAW, 2, b"\xff" * 8)],
-    }
-    return {name: b"".join(event.encode() for event in of) for name, of in events.items()}

@@ -14,14 +14,10 @@ from ssb.multicast.host import Host
 from ssb.multicast.packets import (
     LAST_NUMBER,
     Channel,
-    Heartbeat,
     InvalidPacket,
     Item,
     Join,
-    Prune,
     Request,
-    Restart,
-    Segment,
     encode,
     parse,
 )
@@ -41,22 +37,22 @@ _MOST_SENT = 1 << 19
 _LONGEST = 200
 _KEPT = 4
 _UPSTREAM, _HONEST, _OTHER = 1, 2, 3
-_OWN = Channel(b"\x0a\0\0\1", b"\xe8\0\1\0")
-_FOREIGN = Channel(b"\x0a\0\0\2", b"\xe8\0\1\0")
+OWN = Channel(b"\x0a\0\0\1", b"\xe8\0\1\0")
+FOREIGN = Channel(b"\x0a\0\0\2", b"\xe8\0\1\0")
 """The channels of the source, and of the reader, whose source is behind the first neighbour."""
 
 
 class _World(Timed):
     def __init__(self) -> None:
-        routes = {_OWN.source: 0, _FOREIGN.source: _UPSTREAM}
+        routes = {OWN.source: 0, FOREIGN.source: _UPSTREAM}
         self.host = Host(Router((_UPSTREAM, _HONEST, _OTHER), routes, _KEPT, Patience(), Random(1)))
         self._published: list[bytes] = []
         self._got: list[bytes] = []
         self._read: list[bytes] = []
         self._down: set[int] = set()
-        self.host.add(_OWN, Source(_OWN, 20), 0)
-        self.host.add(_FOREIGN, Reader(_FOREIGN, 0, Patience()), 0)
-        self.host.receive(_HONEST, encode(Join((_OWN,))), 0)
+        self.host.add(OWN, Source(OWN, 20), 0)
+        self.host.add(FOREIGN, Reader(FOREIGN, 0, Patience()), 0)
+        self.host.receive(_HONEST, encode(Join((OWN,))), 0)
         self._settle()
 
     def play(self, event: Event) -> None:
@@ -72,15 +68,15 @@ class _World(Timed):
         elif kind == PUBLISH:
             item = content[:20] or b"x"
             self._published.append(item)
-            self.host.publish(_OWN, item, self.now)
+            self.host.publish(OWN, item, self.now)
         elif kind == LINK:
             self._down ^= {port}
             self.host.set_link(port, port not in self._down, self.now)
         elif kind == ROUTE:
-            found = {_FOREIGN.source: port} if which & 2 else {}
-            self.host.reroute({_OWN.source: 0, **found}, self.now)
+            found = {FOREIGN.source: port} if which & 2 else {}
+            self.host.reroute({OWN.source: 0, **found}, self.now)
         elif kind == PAUSE:
-            self.host.receive(_HONEST, encode(Join((_OWN,))), self.now)
+            self.host.receive(_HONEST, encode(Join((OWN,))), self.now)
             self.pass_time(self.host, _PAUSES[which % len(_PAUSES)], _MOST_WAKES, self._settle)
         self._settle()
         self._check()
@@ -93,7 +89,7 @@ class _World(Timed):
             packet = parse(data)
             expect("a packet is another when it is read", holds=encode(packet) == data)
             expect("something is sent to a link that is down", holds=port not in self._down)
-            if port == _HONEST and isinstance(packet, Item) and packet.channel == _OWN:
+            if port == _HONEST and isinstance(packet, Item) and packet.channel == OWN:
                 self._got.append(packet.segment.content)
         expect(f"{sent} bytes are sent at once", holds=sent <= _MOST_SENT)
         self._read += [str(each).encode() for _, each in self.host.items]
@@ -115,7 +111,7 @@ class _World(Timed):
                 expect("more is asked for than may be", holds=tree.gaps.asked <= gaps.MOST_ASKED)
                 expect("more is ahead than may be", holds=tree.gaps.ahead <= gaps.MOST_AHEAD)
                 expect("more is wanted than may be", holds=len(tree.wanted) <= gaps.MOST_ASKED)
-        reader = self.host.ends[_FOREIGN]
+        reader = self.host.ends[FOREIGN]
         assert isinstance(reader, Reader)
         expect("a reader holds too much", holds=len(reader._early) <= gaps.MOST_AHEAD)
         expect("a reader waits for what it has", holds=reader._next == reader.gaps.floor + 1)
@@ -136,42 +132,3 @@ def _check_packet(data: bytes) -> None:
 
 check = playing(_World, MOST_EVENTS)
 """Play the events of an input; raise Finding, or whatever should not be raised."""
-
-
-def inputs() -> dict[str, bytes]:
-    """Return initial inputs: what neighbours say, and what they must not."""
-
-    def said(*packets: object, which: int = 0) -> list[Event]:
-        return [Event(RAW, which, encode(each)) for each in packets]  # type: ignore[arg-type]
-
-    def item(number: int, before: int = 255, channel: Channel = _FOREIGN) -> Item:
-        return Item(channel, number, before, Segment(3, b"%d" % number))
-
-    published = [Event(PUBLISH, 0, b"%d" % number) for number in range(6)]
-    later = [Event(PAUSE, each) for each in range(4)]
-    join, leave = Join((_FOREIGN,)), Prune((_FOREIGN,))
-    ahead = Heartbeat(_FOREIGN, 1, 9)
-    asked = [Request(each, ((1, 2), (4, 1))) for each in (_OWN, _FOREIGN)]
-    strangers = [Join(tuple(Channel(bytes((each,) * 4), b"\xe8\0\1\0") for each in range(20)))]
-    ranges = [((1 + 256 * each, 256),) for each in range(20)]
-    flood = said(*(Request(_FOREIGN, each) for each in ranges), which=1)
-    events = {
-        "items": [*said(Heartbeat(_FOREIGN, 1, 0), item(1), item(2), item(3)), *later],
-        "gap": [*said(Heartbeat(_FOREIGN, 1, 0), item(1), item(4, 1)), *later, *said(item(2), item(3))],
-        "heartbeat": [*said(ahead, item(3), item(7)), *later, *said(item(1), item(2))],
-        "gone": [*said(ahead, item(3)), *later, *said(Heartbeat(_FOREIGN, 6, 9))],
-        "far": [*said(ahead, Heartbeat(_FOREIGN, 1, LAST_NUMBER), item(LAST_NUMBER)), *later],
-        "reader": [*published, *said(Join((_OWN,)), asked[0], which=1), *later, *published],
-        "joined": [*said(ahead), *said(join, which=1), *said(item(1)), *said(asked[1], which=1), *later],
-        "left": [*said(ahead), *said(join, leave, which=1), *said(item(1)), *later],
-        "wanted": [*said(ahead), *said(join, which=1), *said(*map(item, range(1, 10))),
-                   *said(Request(_FOREIGN, ((1, 3),)), leave, which=1), *later],
-        "link": [*said(ahead, item(2)), Event(LINK, 0), *later, Event(LINK, 0), *later],
-        "route": [*said(ahead), *said(join, which=1), Event(ROUTE, 3), *later, Event(ROUTE, 0), *later],
-        "back": [*said(ahead, join, item(1)), *later],
-        "crowd": [*said(Heartbeat(_FOREIGN, 1, 100_000)), *said(join, which=1), *flood],
-        "order": said(asked[0]._replace(ranges=((4, 2), (1, 1))), asked[0]._replace(ranges=((1, 0),))),
-        "stranger": [*said(*strangers, which=1), *said(item(1, channel=_OWN)), *later],
-        "restart": [*said(ahead, Restart()), *later],
-    }  # fmt: skip
-    return {name: b"".join(event.encode() for event in of) for name, of in events.items()}

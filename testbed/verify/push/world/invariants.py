@@ -14,6 +14,7 @@ Observers know frames, items and a host's public interface, but not the forwarde
 import hashlib
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from random import Random
 from types import BuiltinFunctionType, FunctionType, MappingProxyType, MethodType
 from typing import Any
@@ -32,60 +33,25 @@ QUIET_LLIS = 60
 """Maximum LLIs per feed and link direction, besides renewals, during half a minute of idleness."""
 
 
+@dataclass(eq=False, slots=True)
 class _Grant:
-    __slots__ = (
-        "classic",
-        "expiry",
-        "first",
-        "instead",
-        "is_open",
-        "lifetime",
-        "limit",
-        "may_be_over",
-        "nonce",
-        "number",
-        "own_expiry",
-        "paid",
-    )
-
-    def __init__(
-        self,
-        number: int,
-        first: int,
-        limit: int,
-        lifetime: int,
-        expiry: int,
-        nonce: int | None,
-        *,
-        classic: bool,
-    ) -> None:
-        self.number = number
-        self.first = first
-        self.limit = limit
-        self.lifetime = lifetime
-        self.expiry = self.own_expiry = expiry
-        self.nonce = nonce
-        self.classic = classic
-        self.instead = frozenset[int]()  # the ranges that could have paid, where it has
-        self.paid: set[int] = set()
-        self.is_open = True  # closed when used up, or at a fork
-        # Its last item was sent, possibly for a classic Interest, or came from there.
-        self.may_be_over = False
+    number: int
+    first: int
+    limit: int
+    lifetime: int
+    expiry: int
+    nonce: int | None
+    classic: bool
+    own_expiry: int
+    instead: frozenset[int] = frozenset()  # the ranges that could have paid, where it has
+    paid: set[int] = field(default_factory=set)
+    is_open: bool = True  # closed when used up, or at a fork
+    # Its last item was sent, possibly for a classic Interest, or came from there.
+    may_be_over: bool = False
 
     def copy(self) -> "_Grant":
         """Return a grant that is paid apart from this one."""
-        own = _Grant(
-            self.number,
-            self.first,
-            self.limit,
-            self.lifetime,
-            self.expiry,
-            self.nonce,
-            classic=self.classic,
-        )
-        own.paid |= self.paid
-        own.instead = self.instead
-        return own
+        return replace(self, paid={*self.paid}, own_expiry=self.expiry, is_open=True, may_be_over=False)
 
     def is_duplicated_by(self, frame: Frame, now: int) -> bool:
         """Return whether a frame is a link-level duplicate of its origin."""
@@ -177,7 +143,8 @@ class Grants:
     def _grant(self, frame: Frame, first: int, limit: int, now: int, *, classic: bool) -> _Grant:
         self._made += 1
         lifetime = frame.lifetime_ms * MS
-        return _Grant(self._made, first, limit, lifetime, now + lifetime, frame.nonce, classic=classic)
+        until = now + lifetime
+        return _Grant(self._made, first, limit, lifetime, until, frame.nonce, classic, own_expiry=until)
 
     def sent(self, node: str, peer: str, frame: Frame, now: int) -> None:
         """Check a frame that `node` sends to `peer`."""

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
 from testbed.verify.push.stories.story import MS, Fate, Link, Story
@@ -15,16 +16,14 @@ _NS_PER_BYTE = 8_000_000
 """At 1 kbit/s."""
 
 
+@dataclass(eq=False, slots=True)
 class Cable:
     """A link's state; `epoch` counts its cuts: frames in flight at a cut are lost."""
 
-    __slots__ = ("epoch", "link", "signalled", "up")
-
-    def __init__(self, link: Link) -> None:
-        self.link = link
-        self.up = True
-        self.signalled = False
-        self.epoch = 0
+    link: Link
+    up: bool = True
+    signalled: bool = False
+    epoch: int = 0
 
 
 class Wire:
