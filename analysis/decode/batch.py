@@ -19,7 +19,8 @@ from analysis.decode.columns import Columns
 from analysis.decode.ndn import KINDS, OTHER, decode_packets
 from analysis.decode.protocols.protocol import NDN as NDN_PROTOCOL
 from analysis.decode.protocols.registry import TCP_OTHER, UDP_OTHER, tcp_ports, udp_ports
-from analysis.decode.reference import NDN_PORTS, decode_frame
+from analysis.decode.reading import NDN_PORTS
+from analysis.decode.reference import decode_frame
 from analysis.decode.tlv_batch import Octets, headers
 from analysis.packet_schema import COLUMNS
 from captures.formats.records import Flags, Ints, Records

@@ -12,7 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from analysis.decode.batch import DECODED, decode_records
-from analysis.decode.reader import COOKED, Reading, among, is_loopback
+from analysis.decode.reader import COOKED, among, is_loopback
+from analysis.decode.reading import Reading
 from captures.formats.files import read_piece
 from captures.formats.pcapng import Direction
 from captures.layers.layers import is_group

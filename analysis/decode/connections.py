@@ -65,7 +65,7 @@ CapturePlace: TypeAlias = tuple[str, str, str | None]
 
 
 class Row(NamedTuple):
-    """A segment: a row of analysis.decode.reader.SEGMENTS."""
+    """A segment: a row of analysis.decode.reading.SEGMENTS."""
 
     layering: str
     interface: str

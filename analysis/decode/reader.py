@@ -10,8 +10,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import PurePath
-from typing import Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -19,10 +17,10 @@ import pyarrow.compute as pc
 
 from analysis.decode.batch import DECODED, decode_records
 from analysis.decode.protocols.registry import TCP_OTHER
-from analysis.decode.reference import NDN_PORTS, directory_name, node_of
+from analysis.decode.reading import CAPTURE, PAYLOAD, READABLE, Reading, node_of
 from analysis.decode.tlv_batch import Octets
 from analysis.packet_schema import PACKETS
-from captures.formats.files import Piece, read_piece
+from captures.formats.files import read_piece
 from captures.formats.pcapng import CaptureError, Direction, Interface
 from captures.formats.records import Damage, Flags, Ints, Records, Window
 from captures.layers.layers import (
@@ -31,16 +29,9 @@ from captures.layers.layers import (
     SLL2,
     STATIONS,
     FramePayload,
-    Ports,
     frame_payload,
     sll_direction,
 )
-
-NodeRule = Literal["auto", "interface", "file", "address"]
-"""How to name the capturing node. "interface": the part before -eth in the interface's name; "file": the same
-of the file's name; "address": the sender's address, or the receiver's for incoming frames; "auto": by
-interface if its name is like r1-eth0, else by file.
-"""
 
 LATEST = 1 << 62
 """Upper bound on capture times (ns; in the year 2116), so that adding a lifetime cannot overflow."""
@@ -51,59 +42,6 @@ _DIRECTIONS = pa.array(["in", "out"])
 _MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
 COOKED = (SLL, SLL2)
 _NODE_INTERFACE = re.compile(r".+-(eth|wlan)\d+")
-_SUFFIXES = re.compile(r"(\.(pcap|pcapng|cap|dump|ntar|gz|zst|zstd|bz2|xz|lz4)\d*)+$", re.IGNORECASE)
-
-PAYLOAD, CAPTURE = "payload", "capture"
-READABLE = PACKETS.append(pa.field(PAYLOAD, pa.binary())).append(pa.field(CAPTURE, pa.string()))
-"""The columns that can be read: those of packets; of a TCP frame its captured payload, empty for unknown
-protocols, else null; the path of the capture.
-"""
-
-SEGMENTS = pa.schema(
-    READABLE.field(name)
-    for name in (
-        *(
-            "layering",
-            "interface",
-            "node",
-            "direction",
-            "frame",
-            "time",
-            "src",
-            "dst",
-            "src_port",
-            "dst_port",
-        ),
-        *("vlan", "protocol", "frame_bytes", "carried_bytes", "tcp_seq", "tcp_ack", "tcp_flags", PAYLOAD),
-        CAPTURE,
-    )
-)
-"""A row for each TCP frame."""
-
-
-class Reading(NamedTuple):
-    """A capture to read: name, source and options.
-
-    `file` replaces the file name for naming nodes or interfaces; by default its stem. `local` maps IP or MAC
-    addresses of the capturing nodes to their interface, node or file ("" for all): it gives the direction of
-    frames that the capture lacks.
-    """
-
-    run: str
-    piece: Piece
-    rule: NodeRule = "auto"
-    ports: Ports = NDN_PORTS
-    file: str = ""
-    local: tuple[tuple[str, str], ...] = ()
-
-    @property
-    def file_name(self) -> str:
-        """Name of the file."""
-        return self.file or stem(self.piece.path)
-
-    def name_of(self, interface: Interface) -> str:
-        """Return the name of an interface."""
-        return directory_name(interface.name) if interface.name else self.file_name
 
 
 @dataclass
@@ -125,12 +63,6 @@ def strictly(path: str, damages: Sequence[tuple[int, int, str]]) -> None:
     """Raise CaptureError if a capture is damaged; `damages` are captures.formats.records.Damage."""
     for offset, _, reason in damages:
         raise CaptureError(path, offset, reason)
-
-
-def stem(path: str) -> str:
-    """Return a capture's file name without the usual suffixes."""
-    name = PurePath(path).name
-    return directory_name(_SUFFIXES.sub("", name) or name)
 
 
 def read_packets(

@@ -9,11 +9,11 @@ fragments and truncated frames, the name and fields are decoded as far as presen
 
 from collections.abc import Iterator
 from functools import lru_cache
-from hashlib import sha256
 from typing import NamedTuple, TypeAlias
 
 from analysis.decode.protocols.protocol import NDN
 from analysis.decode.protocols.registry import PROTOCOLS, TCP_OTHER, protocol_of
+from analysis.decode.reading import NDN_PORTS
 from base.units import MS
 from captures.layers.layers import CUT, ETHERNET, FRAGMENT, Ports, frame_payload
 from captures.layers.old_format import OLD_FORMAT, is_old, to_current_format
@@ -32,7 +32,6 @@ LARGEST = (1 << 63) - 1
 """Maximum of Spark's signed integers; larger numbers on the wire are clamped."""
 MALFORMED = "malformed NDN packet: "
 """Prefix of a problem; a short reason without offsets follows."""
-NDN_PORTS = Ports()
 _FRAGMENT = 0x50
 _CONTENT = 21
 _KEY_COMPONENT = 2 + KEY_BYTES
@@ -84,35 +83,6 @@ _IDLE = Network("idle")
 _HELLO = Network("hello")
 _SEGMENT = Network("segment")
 _LATER_FRAGMENT = Network("fragment")
-_LONGEST_NAME = 200  # bytes, escaped; the column's name and an interface number are added
-
-
-def node_of(interface: str) -> str:
-    """Return the node of an interface: `r1` for `r1-eth0`."""
-    return interface.rpartition("-eth")[0] or interface
-
-
-def directory_name(name: str) -> str:
-    """Return a name that fits a directory name; long names are cut and end with a digest.
-
-    Tables are stored in directories named after runs, nodes and interfaces. A file system allows 255 bytes,
-    escaping up to triples the bytes, and interface names in captures have any length.
-    """
-    octets = name.encode(errors="surrogateescape")
-    if len(octets) * 3 <= _LONGEST_NAME or _escaped(name) <= _LONGEST_NAME:
-        return name
-    digest = f"~{sha256(octets).hexdigest()[:8]}"
-    head = name[:_LONGEST_NAME]
-    while _escaped(head) + _escaped(digest) > _LONGEST_NAME:
-        head = head[:-1]
-    return head + digest
-
-
-def _escaped(name: str) -> int:
-    """Return the maximum size of a name after escaping, bytes."""
-    plain = sum(letter.isascii() and letter.isalnum() for letter in name)
-    special = sum(letter.isascii() for letter in name) - plain
-    return len(name.encode(errors="surrogateescape")) + 2 * special
 
 
 def decode_frame(

@@ -15,7 +15,7 @@ from analysis.decode import messages
 from analysis.decode.connections import CONNECTIONS, Row
 from analysis.decode.protocols.protocol import NDN
 from analysis.decode.protocols.registry import framed
-from analysis.decode.reader import SEGMENTS
+from analysis.decode.reading import SEGMENTS
 from analysis.decode.reference import Link, decode_payload
 from analysis.files import Rows
 from analysis.packet_schema import ARROW_TYPES, COLUMNS, PACKETS, schema_of

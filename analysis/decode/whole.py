@@ -10,7 +10,8 @@ import pyarrow.compute as pc
 
 from analysis.decode import messages
 from analysis.decode.connections import Row
-from analysis.decode.reader import READABLE, SEGMENTS, Reading, ReadStatistics, plain, read_packets, strictly
+from analysis.decode.reader import ReadStatistics, plain, read_packets, strictly
+from analysis.decode.reading import READABLE, SEGMENTS, Reading
 from analysis.packet_schema import PACKETS
 from base.key_log import Secrets, from_lines
 from captures.formats.files import Piece

@@ -15,7 +15,8 @@ from analysis.decode.connections import Row
 from analysis.decode.messages import Streams
 from analysis.decode.protocols.protocol import ENCRYPTED, UNREAD
 from analysis.decode.protocols.registry import PROTOCOLS
-from analysis.decode.reader import SEGMENTS, Reading, ReadStatistics, read_packets
+from analysis.decode.reader import ReadStatistics, read_packets
+from analysis.decode.reading import SEGMENTS, Reading
 from base.files import whole_file
 from base.key_log import Secrets
 from captures.formats.exported_pdu import LINKTYPE, MOST_BYTES, tcp_tags

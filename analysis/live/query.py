@@ -25,7 +25,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from analysis.decode.reader import NodeRule
+from analysis.decode.reading import NodeRule
 from analysis.errors import AnalysisError, reason
 from analysis.live.capture import LiveCapture
 from analysis.live.following import Break

@@ -12,16 +12,9 @@ from analysis.metrics.catalogue import METRICS, OVER_NDN, Metric, is_time, why_u
 from analysis.packet_schema import schema_of
 
 _COUNTS = (
-    "published",
-    "deliveries",
-    "carried",
-    "interests",
-    "asked",
-    "wire_frames",
-    "wire_bytes",
-    "renewals",
+    "published", "deliveries", "carried", "interests", "asked", "wire_frames", "wire_bytes", "renewals",
     "control",
-)
+)  # fmt: skip
 """Metrics that are 0, not unknown, without counts."""
 
 MEASURES = pa.schema(

@@ -25,9 +25,9 @@ from analysis.report.capture.endpoints import askers, counted, natural_order
 from analysis.report.capture.findings import RunFigures, figures
 from analysis.report.capture.page import render
 from analysis.run.context import Span
-from analysis.spark.engine import cached, frame, named
+from analysis.spark.engine import frame, named
 from analysis.spark.parallel import in_parallel
-from analysis.spark.parquet import read_packets, read_parquet
+from analysis.spark.parquet import read_packets, read_parquet, set_aside
 from analysis.tables import schema
 from analysis.tables.schema import Table
 from base.files import write_whole
@@ -74,7 +74,7 @@ def gather(tables: Path, spark: SparkSession) -> Contents:
     if not layerings:
         raise AnalysisError(f"{tables}: neither packets nor a summary.json that tells of captures without")
     spans = _frame(spark, [{"layering": run} | runs[run]._asdict() for run in layerings])
-    with cached(capture_aggregates.sightings(packets, spans)) as seen:
+    with set_aside(capture_aggregates.sightings(packets, spans), tables / ".sightings") as seen:
         given = _Inputs(spark, packets, runs, spans, seen, tables)
         nodes = {(row["layering"], row["node"]) for row in interfaces}
         parts = in_parallel(
@@ -128,7 +128,7 @@ def _wire(given: _Inputs, several: bool) -> dict[str, Rows]:
         "hop_times": [],
     }
     if several:
-        with cached(capture_aggregates.hops(given.packets)) as hopped:
+        with set_aside(capture_aggregates.hops(given.packets), given.tables / ".hops") as hopped:
             ends = ("layering", "sender", "receiver")
             found["hops"] = _rows(capture_aggregates.hop_summary(hopped), *ends)
             pair = hopped.withColumn("pair", F.concat_ws(" to ", "sender", "receiver"))
@@ -144,7 +144,8 @@ def _wire(given: _Inputs, several: bool) -> dict[str, Rows]:
     where = F.when(F.col("direction") == "out", F.concat("node", F.lit(" asks")))
     where = where.when(F.col("direction") == "in", F.concat(F.lit("others ask "), "node"))
     located = plain.withColumn("who", where.otherwise(F.col("node")))
-    with cached(capture_aggregates.tallied(located, "layering", "who", "prefix", "nack_reason")) as tallies:
+    counts = capture_aggregates.tallied(located, "layering", "who", "prefix", "nack_reason")
+    with set_aside(counts, given.tables / ".tallies") as tallies:
         found["answers"] = _rows(capture_aggregates.answers(tallies, "layering", "who"), "layering", "who")
         if found["answers"]:
             found["nacks"] = _rows(capture_aggregates.nacks(tallies), "layering", "nack_reason")

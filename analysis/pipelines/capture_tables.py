@@ -22,11 +22,10 @@ from analysis.spark.parallel import in_parallel
 from analysis.spark.parquet import BY, at_least_empty, read_packets, read_parquet, set_aside, settle
 from analysis.tables.feed_progress import captured_latency
 from analysis.tables.overhead import overhead, seen_once
-from analysis.tables.packet_tables import write_packet_tables
+from analysis.tables.packet_tables import FOLLOWERS, write_packet_tables
 from analysis.tables.reassembly import joined, unfragmented
 from analysis.tables.schema import LATENCY, OVERHEAD, PACKETS, TABLES
-from analysis.tables.shares import followed
-from analysis.tables.transactions import FOLLOWER
+from analysis.tables.shares import followed, nodes_of
 
 _REJOINED = ".rejoined"
 
@@ -50,11 +49,12 @@ def write_tables(
     def keep(name: str, table: DataFrame) -> DataFrame:
         return settle(table, out / name)
 
-    with set_aside(followed(whole, pits(whole), FOLLOWER), out / ".followed") as told:
+    nodes = nodes_of(whole)
+    with set_aside(followed(whole, nodes, pits(), *FOLLOWERS), out / ".followed") as told:
         in_parallel(
             lambda: write_told(told, out),
-            lambda: write_packet_tables(messages, told, keep, out),
-            lambda: keep(LATENCY.name, captured_latency(messages)),
+            lambda: write_packet_tables(told, keep),
+            lambda: keep(LATENCY.name, captured_latency(messages, nodes)),
             lambda: keep(OVERHEAD.name, overhead(*seen_once(packets, streams))),
             most=None if small else 1,
         )

@@ -7,8 +7,7 @@ from typing import NamedTuple
 from pyspark.sql import SparkSession
 
 from analysis.decode.capture_point import infer_local_addresses
-from analysis.decode.reader import NodeRule, Reading
-from analysis.decode.reference import node_of
+from analysis.decode.reading import NodeRule, Reading, node_of
 from analysis.errors import AnalysisError, one_line_errors
 from analysis.files import whole_directory
 from analysis.packet_schema import PACKETS

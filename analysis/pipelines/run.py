@@ -28,7 +28,8 @@ from analysis.decode.messages import STREAM_LAYERS
 from analysis.decode.protocols.multicast import DECLARATION as MULTICAST
 from analysis.decode.protocols.protocol import NDN
 from analysis.decode.protocols.tiny import DECLARATION as TINY
-from analysis.decode.reader import Reading, strictly
+from analysis.decode.reader import strictly
+from analysis.decode.reading import Reading
 from analysis.decode.streams import STREAM_LAYERS_TABLE, side_tables
 from analysis.errors import AnalysisError, one_line_errors
 from analysis.files import Rows, whole_directory
@@ -79,11 +80,10 @@ from analysis.tables.events import run_events
 from analysis.tables.latency import SUBSCRIBED, carried, latency, quantiles
 from analysis.tables.link_frames import link_frames
 from analysis.tables.overhead import overhead, traffic
-from analysis.tables.packet_tables import write_packet_tables
+from analysis.tables.packet_tables import FOLLOWERS, write_packet_tables
 from analysis.tables.reassembly import reassemble
 from analysis.tables.schema import CONNECTIONS, PACKETS, PIT_INTERVALS, PIT_OCCUPANCY
-from analysis.tables.shares import followed
-from analysis.tables.transactions import FOLLOWER
+from analysis.tables.shares import followed, nodes_of
 
 IN_FLIGHT_NS = 1_000_000
 """Slack for real clocks: time between a packet on the wire and its effect on the table."""
@@ -600,8 +600,9 @@ def _links(given: RunInputs) -> None:
 def _write_packet_tables(given: RunInputs) -> None:
     """Write the tables for other programs, which the report does not show."""
     reported = run_events(given.events, given.timeline)
-    with set_aside(followed(given.messages, FOLLOWER), given.tables / ".followed") as told:
-        write_packet_tables(given.messages, told, given.settle, given.tables, reported)
+    told = followed(given.messages, nodes_of(given.messages), *FOLLOWERS)
+    with set_aside(told, given.tables / ".followed") as rows:
+        write_packet_tables(rows, given.settle, reported)
     for name in (PIT_INTERVALS.name, PIT_OCCUPANCY.name):
         (given.pit / name).rename(given.tables / f"{name}.parquet")
 

@@ -26,17 +26,8 @@ _OTHERS = {
 }
 _WORDS = {"segment": "TCP segment", "hello": "Hello", "other": "packet"}
 _WORDS |= {f"{protocol.name} {ITEM}": "item" for protocol in framed()}
-_HIDDEN = {
-    "layering",
-    "interface",
-    "node",
-    "direction",
-    "frame",
-    "time",
-    "frame_bytes",
-    "kind",
-    "transport",
-} | {"feed", "seq"}
+_HIDDEN = {"layering", "interface", "node", "direction", "frame", "time", "frame_bytes", "kind", "transport"}
+_HIDDEN |= {"feed", "seq"}
 DETAILS = {column.name: [column.unit, column.meaning] for column in COLUMNS if column.name not in _HIDDEN}
 """Unit and meaning of the fields of a dissected packet."""
 

@@ -4,7 +4,7 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,9 +25,12 @@ from pyspark.sql.datasource import (
     StringStartsWith,
 )
 
-from analysis.decode.reader import READABLE, NodeRule, Reading, ReadStatistics, plain, read_packets, strictly
+from analysis.decode.reading import READABLE, NodeRule, Reading
 from analysis.spark.parallel import raise_if_stopping
 from captures.formats.files import PIECE_BYTES, cut
+
+if TYPE_CHECKING:
+    from analysis.decode.reader import ReadStatistics
 
 SMALLEST_PIECE = 1 << 20
 FINDINGS = "findings"
@@ -81,12 +84,12 @@ class CaptureReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """Return the pieces of the runs that filters do not exclude, in one partition at least."""
-        runs = pa.array(sorted({each.run for each in self._pieces}), pa.string())
+        pieces = list(self._pieces)
         for each in self._filters:
             if each.attribute == ("layering",) and self._mode != "findings":
-                runs = runs.filter(_APPLIED[type(each)](runs, each))
-        kept = set(runs.to_pylist())
-        pieces = [each for each in self._pieces if each.run in kept]
+                runs = pa.array([piece.run for piece in pieces], pa.string())
+                chosen = _APPLIED[type(each)](runs, each).to_pylist()
+                pieces = [piece for piece, is_chosen in zip(pieces, chosen, strict=True) if is_chosen]
         count = min(len(pieces), self._partitions or len(pieces))
         borders = [len(pieces) * place // count for place in range(count + 1)] if pieces else [0, 0]
         return [CapturePieces(pieces[begin:end]) for begin, end in pairwise(borders)]
@@ -98,6 +101,9 @@ class CaptureReader(DataSourceReader):
             yield from self._read(reading)
 
     def _read(self, reading: Reading) -> Iterator[pa.RecordBatch]:
+        # Not for processes that plan: see analysis.decode.reading.
+        from analysis.decode.reader import ReadStatistics, plain, read_packets, strictly
+
         found = ReadStatistics()
         needed = dict.fromkeys([*self._names, *(each.attribute[0] for each in self._filters)])
         for batch in read_packets(reading, found, list(needed)):
@@ -108,7 +114,7 @@ class CaptureReader(DataSourceReader):
         elif self._mode == "findings":
             yield from self._selected(self._findings(reading, found, needed))
 
-    def _findings(self, reading: Reading, found: ReadStatistics, needed: Iterable[str]) -> pa.RecordBatch:
+    def _findings(self, reading: Reading, found: "ReadStatistics", needed: Iterable[str]) -> pa.RecordBatch:
         said = vars(found) | {"key_logs": [lines.decode("ascii", "replace") for lines in found.key_logs]}
         said |= {"run": reading.run, "path": reading.piece.path, "start": reading.piece.start}
         row = dict.fromkeys(needed) | {"kind": FINDINGS, "problem": json.dumps(said)}

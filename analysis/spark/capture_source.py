@@ -29,7 +29,7 @@ from pyspark.sql.datasource import DataSource
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from analysis.decode.reader import NodeRule, Reading
+from analysis.decode.reading import NodeRule, Reading
 from analysis.packet_schema import PACKETS
 from analysis.spark.batch_reader import CaptureReader, Mode, readings
 from analysis.spark.stream_reader import GrowingReader
@@ -42,7 +42,7 @@ def read_captures(
     mode: Mode = "failfast",
     partitions: int | None = None,
 ) -> DataFrame:
-    """Return the frames of pieces of captures, with some columns of analysis.decode.reader.READABLE.
+    """Return the frames of pieces of captures, with some columns of analysis.decode.reading.READABLE.
     `partitions` is their maximum.
 
     TCP streams yield only frames, of kind "segment".
@@ -84,7 +84,7 @@ def follow_captures(
 
 class CaptureSource(DataSource):
     """`spark.read.format("ndn-capture")`: option `captures`, a JSON object of paths by name; `parallelism`,
-    the target number of tasks, default 1; `node`, an analysis.decode.reader.NodeRule, default by interface;
+    the target number of tasks, default 1; `node`, an analysis.decode.reading.NodeRule, default by interface;
     `mode`, an analysis.spark.batch_reader.Mode; `partitions`, the maximum number of tasks.
 
     `spark.readStream`: `captures` has a list of paths by name; follow_captures() explains the other options,

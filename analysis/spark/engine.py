@@ -9,11 +9,8 @@ An environment variable selects PySpark's column type: only the engine of the la
 """
 
 import os
-import shutil
 import signal
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cache
 from importlib import metadata
 from importlib.util import find_spec
@@ -24,7 +21,6 @@ from typing import Any, Literal, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
@@ -127,28 +123,6 @@ def frame(spark: SparkSession, table: pa.Table, schema: StructType | None = None
             whole = whole.rename_columns(schema.names).cast(to_arrow_schema(schema))
         return spark.read.parquet(str(_kept(whole)))
     return spark.createDataFrame(whole) if schema is None else spark.createDataFrame(whole, schema)
-
-
-@contextmanager
-def cached(table: DataFrame) -> Iterator[DataFrame]:
-    """Cache a table for repeated use.
-
-    In Spark, a cached table would also answer for the same run analysed again later. Sail does not cache.
-    """
-    if is_sail(table.sparkSession):
-        path = _scratch() / str(next(_numbers))
-        fields = ", ".join(f"`{field.name}` {field.dataType.simpleString()}" for field in table.schema)
-        try:
-            table.write.parquet(path.as_uri())
-            yield table.sparkSession.read.schema(fields).parquet(path.as_uri())
-        finally:
-            shutil.rmtree(path, ignore_errors=True)
-        return
-    table.persist(StorageLevel.MEMORY_AND_DISK)
-    try:
-        yield table
-    finally:
-        table.unpersist()
 
 
 def _kept(table: pa.Table) -> Path:

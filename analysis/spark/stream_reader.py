@@ -18,7 +18,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from analysis.decode.reader import Reading, ReadStatistics, plain, read_packets, strictly
+from analysis.decode.reading import Reading
 from analysis.packet_schema import PACKETS
 from captures.formats.files import Piece
 from captures.formats.growing import START, GrowingCapture, Position, open_any
@@ -117,6 +117,9 @@ class GrowingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Yield the record batches of a piece; raises CaptureError."""
+        # Not for processes that plan: see analysis.decode.reading.
+        from analysis.decode.reader import ReadStatistics, plain, read_packets, strictly
+
         assert isinstance(partition, GrowingPiece)
         # It may be renamed before it is opened, but only from one path to a later one.
         for path in partition.paths:

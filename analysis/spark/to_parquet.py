@@ -24,7 +24,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from analysis.decode.protocols.registry import PROTOCOLS
-from analysis.decode.reader import SEGMENTS, Reading
+from analysis.decode.reading import SEGMENTS, Reading
 from analysis.decode.streams import (
     COUNTS,
     COUNTS_TABLE,

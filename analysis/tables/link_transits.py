@@ -139,31 +139,14 @@ def transits(packets: DataFrame, messages: DataFrame, ends: DataFrame) -> DataFr
     is_out = F.col("direction") == "out"
     about = every.withColumn("is_out", is_out).join(F.broadcast(ends), ["layering", "interface", "is_out"])
     about = about.select(
-        "layering",
-        "sender",
-        "receiver",
-        "is_out",
-        "way",
-        "least_ns",
-        "src",
+        "layering", "sender", "receiver", "is_out", "way", "least_ns", "src",
         F.coalesce(F.col("dst").rlike(GROUP), F.lit(False)).alias("to_group"),
-        "frame",
-        "time",
-        "name",
-        "nonce",
-        "flow",
-        "kind",
+        "frame", "time", "name", "nonce", "flow", "kind",
         F.coalesce("feed", _part(1), F.when(F.col("is_persistent"), F.col("name"))).alias("feed"),
         F.coalesce("seq", _part(3).cast("long")).alias("seq"),
         _part(2).alias("topic"),
-        "send_credit",
-        "is_persistent",
-        "nack_reason",
-        "feed_tip",
-        "feed_limit",
-        "frames",
-        "frame_bytes",
-    )
+        "send_credit", "is_persistent", "nack_reason", "feed_tip", "feed_limit", "frames", "frame_bytes",
+    )  # fmt: skip
     return about.groupBy("layering", "sender", "receiver").applyInArrow(_match_link, TRANSITS)
 
 
@@ -269,15 +252,8 @@ def losses(crossed: DataFrame, ends: DataFrame) -> DataFrame:
     return (
         missed.join(came, [*item], "left")
         .where(F.col("came").isNull() | (F.col("came") > F.col("lost")))
-        .select(
-            "layering",
-            "sender",
-            "receiver",
-            "feed",
-            "seq",
-            "lost",
-            (F.col("came") - F.col("lost")).alias("recovery_ns"),
-        )
+        .withColumn("recovery_ns", F.col("came") - F.col("lost"))
+        .select("layering", "sender", "receiver", "feed", "seq", "lost", "recovery_ns")
     )
 
 

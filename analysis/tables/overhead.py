@@ -14,15 +14,9 @@ from analysis.decode.protocols.registry import in_datagrams
 
 _BY = ("layering", "node", "interface", "protocol", "transport", "kind")
 _SUMS = (
-    "frame_bytes",
-    "eth_bytes",
-    "ip_bytes",
-    "udp_bytes",
-    "carried_bytes",
-    "lp_bytes",
-    "ndn_bytes",
+    "frame_bytes", "eth_bytes", "ip_bytes", "udp_bytes", "carried_bytes", "lp_bytes", "ndn_bytes",
     "payload_bytes",
-)
+)  # fmt: skip
 
 
 def traffic(packets: DataFrame) -> DataFrame:

@@ -17,25 +17,10 @@ from captures.layers.reassembly import Reassembler
 
 _WHERE = ("layering", "interface", "node", "direction", "src", "dst", "src_port", "dst_port")
 _NETWORK = (
-    "nack_reason",
-    "kind",
-    "name",
-    "name_length",
-    "can_be_prefix",
-    "must_be_fresh",
-    "nonce",
-    "lifetime_ns",
-    "hop_limit",
-    "send_credit",
-    "is_persistent",
-    "evidence",
-    "feed_first",
-    "hello",
-    "feed",
-    "seq",
-    "content_bytes",
-    "payload_bytes",
-)
+    "nack_reason", "kind", "name", "name_length", "can_be_prefix", "must_be_fresh", "nonce", "lifetime_ns",
+    "hop_limit", "send_credit", "is_persistent", "evidence", "feed_first", "hello", "feed", "seq",
+    "content_bytes", "payload_bytes",
+)  # fmt: skip
 _SIZES = ("frame_bytes", "eth_bytes", "ip_bytes", "udp_bytes", "lp_bytes", "ndn_bytes")
 
 

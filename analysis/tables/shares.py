@@ -1,7 +1,7 @@
 """Shares of nodes' packets: a node with many packets is followed in several tasks.
 
-Entries of a PIT do not depend on each other, nor do transactions: those of one name and of one feed are in
-one share. Packets are shuffled once for all followers.
+Entries of a PIT do not depend on each other, nor do transactions, nor the progress of feeds: those of one
+name and of one feed are in one share. Packets are shuffled, sorted and encoded once for all followers.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,6 +13,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from analysis.columns.arrays import with_codes
 from analysis.packet_schema import DIGEST, FORK, MESSAGES, NOTICES
 from analysis.spark.engine import frame
 from analysis.spark.parquet import TABLE
@@ -20,43 +21,73 @@ from analysis.spark.parquet import TABLE
 ROWS = 1 << 19
 """Packets of a node in one share, roughly."""
 
+OF_FEED = "of_feed"
+"""The column that tells whether a share is that of the packet's feed, which is one share alone."""
+
 _WHOLE = 1 << 16
 """More components than a name has."""
 
 
+class Ends(NamedTuple):
+    """Times (ns) of a run's last packet of any kind, and of its last network-layer packet."""
+
+    packets: int
+    messages: int
+
+
 class Follower(NamedTuple):
-    """A function of a share's packets, with the columns that it needs and the schemas of the tables that it
-    returns.
+    """A function of a share's packets and of the run's end, with the columns that it needs and the schemas of
+    the tables that it returns.
+
+    A share's packets are in order of (time, frame); texts are dictionaries.
     """
 
     columns: Sequence[str]
     tables: Mapping[str, pa.Schema]
-    follow: Callable[[pa.Table], Mapping[str, pa.Table]]
+    follow: Callable[[pa.Table, Ends], Mapping[str, pa.Table]]
 
 
-def followed(packets: DataFrame, *followers: Follower) -> DataFrame:
+def followed(packets: DataFrame, nodes: pa.Table, *followers: Follower) -> DataFrame:
     """Return the rows of all tables that followers make of network-layer packets and notices, share by share:
-    analysis.spark.parquet.of_table() selects those of one.
+    analysis.spark.parquet.of_table() selects those of one. `nodes` is nodes_of().
     """
     columns = dict.fromkeys(name for each in followers for name in each.columns)
     schema = pa.unify_schemas([table for each in followers for table in each.tables.values()])
     schema = schema.append(pa.field(TABLE, pa.string()))
+    runs = nodes.group_by("layering").aggregate([("end", "max"), ("last", "max")]).to_pylist()
+    ends = {run["layering"]: Ends(run["end_max"], run["last_max"]) for run in runs}
 
     def follow(share: pa.Table) -> pa.Table:
+        of_run = ends[share["layering"][0].as_py()]
+        share = with_codes(share).sort_by([("time", "ascending"), ("frame", "ascending")])
         tables = [schema.empty_table()]
         for each in followers:
-            for name, rows in each.follow(share).items():
+            for name, rows in each.follow(share, of_run).items():
                 tables.append(rows.append_column(TABLE, pa.repeat(name, len(rows))))
         return pa.concat_tables(tables, promote_options="default")
 
-    told = packets.where(F.col("kind").isin(*MESSAGES, *NOTICES))
-    shares = divided(told).select("share", *columns).groupBy("share")
+    shares = divided(packets, nodes).select("share", *columns).groupBy("share")
     return shares.applyInArrow(follow, from_arrow_schema(schema))
 
 
-def divided(packets: DataFrame) -> DataFrame:
-    """Return network-layer packets and notices with their `share`, a number that no other node has; some are
-    in several. Spark sorts by numbers much faster than by names of nodes.
+def nodes_of(packets: DataFrame) -> pa.Table:
+    """Return layering, node, rows (those that are followed), end and last: the times of Ends."""
+    is_message = F.col("kind").isin(*MESSAGES)
+    return (
+        packets.groupBy("layering", "node")
+        .agg(
+            F.count_if(F.col("kind").isin(*MESSAGES, *NOTICES)).alias("rows"),
+            F.max("time").alias("end"),
+            F.max(F.when(is_message, F.col("time"))).alias("last"),
+        )
+        .toArrow()
+    )
+
+
+def divided(packets: DataFrame, nodes: pa.Table) -> DataFrame:
+    """Return network-layer packets and notices with OF_FEED and their `share`, a number that no other node
+    has; some are in several. `nodes` is nodes_of(). Spark sorts by numbers much faster than by names of
+    nodes.
 
     An Interest and its Nack concern the entry of their name, but that of their feed if it is an item's: an
     item that answers one was not pushed. An LLI and its Nack concern their feed's. Data concern the entry of
@@ -64,34 +95,35 @@ def divided(packets: DataFrame) -> DataFrame:
     is asked for with CanBePrefix at the node, so they meet the Data that begin with them. A FeedState
     concerns its feed; a Hello, and the proof of a fork, any.
     """
-    short = F.split_part("name", F.lit(DIGEST), F.lit(1))
-    slashes = F.length(short) - F.length(F.replace(short, F.lit("/"), F.lit("")))
-    depth = F.when(short == "/", 0).otherwise(slashes)
-    nodes = (
-        packets.groupBy("layering", "node")
-        .agg(F.count("*").alias("rows"), F.min(F.when(F.col("can_be_prefix"), depth)).alias("depth"))
-        .toArrow()
-    )
+    packets = packets.where(F.col("kind").isin(*MESSAGES, *NOTICES))
     shares = pc.add(pc.divide(nodes["rows"], ROWS), 1)
     first = pc.subtract(pc.cumulative_sum(shares), shares)
     numbered = nodes.select(["layering", "node"]).append_column("first", first)
     if (pc.max(shares).as_py() or 1) == 1:
-        known = F.broadcast(frame(packets.sparkSession, numbered))
-        return packets.join(known, ["layering", "node"]).withColumnRenamed("first", "share")
-    depths = pc.fill_null(nodes["depth"], _WHOLE).cast(pa.int32())
-    numbered = numbered.append_column("shares", shares).append_column("depth", depths)
-    packets = packets.join(F.broadcast(frame(packets.sparkSession, numbered)), ["layering", "node"])
-    begin = F.array_join(F.slice(F.split(short, "/"), F.lit(1), F.col("depth") + 1), "/")
-    of_name, of_feed = _share(begin), _share(F.col("feed"))
+        known = F.broadcast(
+            frame(packets.sparkSession, numbered.rename_columns(["layering", "node", "share"]))
+        )
+        return packets.join(known, ["layering", "node"]).withColumn(OF_FEED, F.lit(True))
+    short = F.split_part("name", F.lit(DIGEST), F.lit(1))
+    slashes = F.length(short) - F.length(F.replace(short, F.lit("/"), F.lit("")))
+    depth = F.min(F.when(F.col("can_be_prefix"), F.when(short == "/", 0).otherwise(slashes)))
+    depths = packets.groupBy("layering", "node").agg(depth.alias("depth"))
+    known = frame(packets.sparkSession, numbered.append_column("shares", shares)).join(
+        depths, ["layering", "node"]
+    )
+    packets = packets.join(F.broadcast(known), ["layering", "node"])
+    upto = F.coalesce(F.col("depth"), F.lit(_WHOLE)) + 1
+    begin = F.array_join(F.slice(F.split(short, "/"), F.lit(1), upto), "/")
+    packets = packets.withColumns({"by_name": _share(begin), "by_feed": _share(F.col("feed"))})
     is_data = F.col("kind") == "data"
     is_proof = is_data & F.coalesce(F.col("name").contains(FORK), F.lit(False))
-    some = F.when(is_data, F.array_distinct(F.array_compact(F.array(of_name, of_feed)))).otherwise(
-        F.array_compact(F.array(F.coalesce(of_feed, of_name)))
-    )
+    of_data = F.array_distinct(F.array_compact(F.array("by_name", "by_feed")))
+    some = F.when(is_data, of_data).otherwise(F.array(F.coalesce("by_feed", "by_name", F.lit(0))))
     every = F.sequence(F.lit(0), F.col("shares").cast("int") - 1)
     placed = F.explode(F.when(F.col("hello").isNotNull() | is_proof, every).otherwise(some))
     found = packets.withColumn("of_node", placed).withColumn("share", F.col("first") + F.col("of_node"))
-    return found.drop("first", "shares", "depth", "of_node")
+    found = found.withColumn(OF_FEED, F.col("of_node").eqNullSafe(F.col("by_feed")))
+    return found.drop("first", "shares", "depth", "of_node", "by_name", "by_feed")
 
 
 def _share(text: Column) -> Column:

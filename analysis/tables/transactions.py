@@ -5,10 +5,8 @@ identified by direction and addresses; multicast is answered to the group. Witho
 packets are distinguished by kind alone.
 
 Classic Interests. All Interests of one name, CanBePrefix and MustBeFresh between two ends, and their possible
-answers, are sorted by time; running sums then group them. Data of an Interest's own name are copied to each
-way in which it was requested; Data of longer names (CanBePrefix), or shorter ones (an implicit digest), to
-the requested names, looked up once per distinct name. A Nack is an answer whatever its Nonce: also for a
-retransmission.
+answers, are sorted by time; running sums then group them. Data are copied to each name and selectors that
+they answer (analysis/columns/answers.py). A Nack is an answer whatever its Nonce: also for a retransmission.
 
 Long-lived Interests. Items answer the latest LLI between two ends for their feed, if in its range and before
 its expiry. An LLI with the name and credit of its unanswered predecessor repeats it.
@@ -22,32 +20,23 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812
 
-from analysis.packet_schema import DIGEST, FOREVER, MESSAGES
-from analysis.tables.schema import TRANSACTIONS
-from analysis.tables.shares import Follower
+from analysis.columns.answers import CAN_BE_PREFIX, KEYS, MUST_BE_FRESH, copied, satisfied
+from analysis.columns.arrays import coded, highest_so_far, joint, starts, values
+from analysis.packet_schema import FOREVER, MESSAGES
+from analysis.tables.events import packet_events
+from analysis.tables.schema import EVENTS, TRANSACTIONS
+from analysis.tables.shares import Ends, Follower
 from captures.formats.records import Flags, Ints
 from captures.layers.layers import GROUP
 
+SIZES = ("frame_bytes", "lp_bytes", "ndn_bytes")
+
 COLUMNS = (
-    *(
-        "layering",
-        "frame",
-        "time",
-        "node",
-        "interface",
-        "direction",
-        "src",
-        "dst",
-        "src_port",
-        "dst_port",
-        "kind",
-    ),
-    *("name", "can_be_prefix", "must_be_fresh", "lifetime_ns", "feed", "seq", "send_credit", "nack_reason"),
-    *("frame_bytes", "lp_bytes", "ndn_bytes"),
-)
+    "layering", "frame", "time", "node", "interface", "direction", "src", "dst", "src_port", "dst_port",
+    "kind", "name", "can_be_prefix", "must_be_fresh", "lifetime_ns", "feed", "seq", "send_credit",
+    "nack_reason", *SIZES,
+)  # fmt: skip
 """The required columns of packets."""
 
 _INTEREST, _LLI, _DATA, _NACK = range(len(MESSAGES))
@@ -58,31 +47,6 @@ FOLLOWED = pa.schema([*TRANSACTIONS.arrow, ("expires", pa.int64()), ("repeats", 
 """Transactions; `expires` (ns) of the last Interest, and `repeats`, time (ns) and bytes of every Interest
 after the first.
 """
-
-
-def moments(transactions: DataFrame) -> DataFrame:
-    """Return columns of schema.EVENTS that FOLLOWED tell: `retransmission`, and `expired` without an answer,
-    at the time of expiry, possibly after the capture's end.
-    """
-    about = ("layering", "node", "interface", "name", "feed", "seq")
-    again = transactions.select(*about, F.explode("repeats").alias("again")).select(
-        *about, "again.time", "again.bytes", F.lit("retransmission").alias("event")
-    )
-    # An LLI without credit cancels one, and expects no answer.
-    waits = (F.col("outcome") == "none") & (F.coalesce("send_credit", F.lit(1)) > 0)
-    late = transactions.where(waits).select(
-        *about,
-        F.col("expires").alias("time"),
-        F.lit(None).cast("long").alias("bytes"),
-        F.lit("expired").alias("event"),
-    )
-    return again.union(late)
-
-
-def wire_size() -> Column:
-    """Return the bytes of a packet's frames; in a TCP stream, where packets and frames differ, its own."""
-    own = F.col("lp_bytes") + F.col("ndn_bytes")
-    return F.when(F.col("frame_bytes") == 0, own).otherwise(F.col("frame_bytes"))
 
 
 class _Rows(NamedTuple):
@@ -125,123 +89,140 @@ def follow(packets: pa.Table) -> pa.Table:
     return pa.concat_tables([_classic(rows), _long_lived(rows)])
 
 
-FOLLOWER = Follower(COLUMNS, {TRANSACTIONS.name: FOLLOWED}, lambda share: {TRANSACTIONS.name: follow(share)})
-"""What tells FOLLOWED, as a table named after TRANSACTIONS."""
+def _told(share: pa.Table, ends: Ends) -> dict[str, pa.Table]:
+    found = follow(share)
+    told = pa.concat_tables([_repeated(found), _expired(found, ends.messages), _refused(share)])
+    return {TRANSACTIONS.name: found.select(TRANSACTIONS.names), EVENTS.name: told}
+
+
+FOLLOWER = Follower(COLUMNS, {TRANSACTIONS.name: TRANSACTIONS.arrow, EVENTS.name: EVENTS.arrow}, _told)
+"""What tells transactions, and events: `retransmission`, `nack`, and `expired` without an answer, at the time
+of expiry, if that is before the run's last packet.
+"""
+
+_ABOUT = ["layering", "node", "interface", "name", "feed", "seq"]
+
+
+def _repeated(found: pa.Table) -> pa.Table:
+    repeats = found["repeats"].combine_chunks()
+    moments = pc.list_flatten(repeats)
+    about = found.select(_ABOUT).take(pc.list_parent_indices(repeats))
+    again = about.append_column("time", pc.struct_field(moments, "time"))
+    again = again.append_column("bytes", pc.struct_field(moments, "bytes"))
+    return packet_events(again.append_column("event", pa.repeat("retransmission", len(again))))
+
+
+def _expired(found: pa.Table, end: int) -> pa.Table:
+    waits = (pc.field("outcome") == "none") & (pc.field("expires") <= end)
+    # An LLI without credit cancels one, and expects no answer.
+    waits &= pc.coalesce(pc.field("send_credit"), 1) > 0
+    late = found.select([*_ABOUT, "expires", "outcome", "send_credit"]).filter(waits)
+    late = late.select([*_ABOUT, "expires"]).rename_columns([*_ABOUT, "time"])
+    return packet_events(late.append_column("event", pa.repeat("expired", len(late))))
+
+
+def _refused(share: pa.Table) -> pa.Table:
+    nacks = share.filter(pc.equal(share["kind"], "nack"))
+    nacks = nacks.select([*_ABOUT, "time"]).append_column("bytes", pa.array(wire_size(nacks)))
+    return packet_events(nacks.append_column("event", pa.repeat("nack", len(nacks))))
+
+
+def wire_size(packets: pa.Table) -> Ints:
+    """Return the bytes of packets' frames; in a TCP stream, where packets and frames differ, their own."""
+    whole, lp, ndn = (values(packets[name], 0) for name in ("frame_bytes", "lp_bytes", "ndn_bytes"))
+    return np.where(whole == 0, lp + ndn, whole)
 
 
 def _numbered(window: pa.Table) -> _Rows:
-    window = window.filter(pc.is_valid(window["name"]))
-    kinds, labels = _coded(window["kind"])
+    if window["name"].null_count:
+        window = window.filter(pc.is_valid(window["name"]))
+    kinds, labels = coded(window["kind"])
     known = np.array([*(MESSAGES.index(kind) if kind in MESSAGES else -1 for kind in labels.to_pylist()), -1])
     kind = known[kinds]
-    window, kind = window.filter(pa.array(kind >= 0)), kind[kind >= 0]
+    if not (kind >= 0).all():
+        window, kind = window.filter(pa.array(kind >= 0)), kind[kind >= 0]
     asks = (kind == _INTEREST) | (kind == _LLI)
-    ways, labels = _coded(window["direction"])
+    ways, labels = coded(window["direction"])
     way = np.array([*({"out": 0, "in": 1}.get(text, -1) for text in labels.to_pylist()), -1])[ways]
     side = np.where(asks | (way < 0), way, 1 - way)
-    ends, addresses = _coded(pa.chunked_array([*window["src"].chunks, *window["dst"].chunks], pa.string()))
-    src, dst = np.split(ends, 2)
+    src, dst, addresses = _ends(window)
     to_group = np.append(pc.match_substring_regex(addresses, GROUP).to_numpy(zero_copy_only=False), False)[
         dst
     ]
     own, peer = (
-        end << 17 | _values(window[port], -1) + 1 for end, port in ((src, "src_port"), (dst, "dst_port"))
+        end << 17 | values(window[port], -1) + 1 for end, port in ((src, "src_port"), (dst, "dst_port"))
     )
     there, back = np.where(asks, own, peer), np.where(asks, peer, own)
     group = dst << 17  # multicast: port and sender do not matter
     there, back = np.where(to_group, group, there), np.where(to_group, -1, back)
-    nodes, interfaces = _coded(window["node"])[0], _coded(window["interface"])[0]
-    name, names = _coded(window["name"])
-    time, life = _values(window["time"], 0), _values(window["lifetime_ns"], FOREVER)
+    nodes, interfaces = coded(window["node"])[0], coded(window["interface"])[0]
+    name, names = coded(window["name"])
+    time, life = values(window["time"], 0), values(window["lifetime_ns"], FOREVER)
     beyond = life > FOREVER - np.maximum(time, 0)
-    whole = _values(window["frame_bytes"], 0)
     return _Rows(
         table=window,
-        scope=_joint(nodes, interfaces, side, there, back),
+        scope=joint(nodes, interfaces, side, there, back),
         kind=kind,
         name=name,
         names=names,
-        feed=_coded(window["feed"])[0],
-        seq=_values(window["seq"], -1),
-        credit=_values(window["send_credit"], -1),
+        feed=coded(window["feed"])[0],
+        seq=values(window["seq"], -1),
+        credit=values(window["send_credit"], -1),
         time=time,
-        frame=_values(window["frame"], 0),
+        frame=values(window["frame"], 0),
         expires=np.where(beyond, FOREVER, time + np.where(beyond, 0, life)),
-        size=np.where(whole == 0, _values(window["lp_bytes"], 0) + _values(window["ndn_bytes"], 0), whole),
-        selectors=2 * _flags(window["can_be_prefix"]) + _flags(window["must_be_fresh"]),
+        size=wire_size(window),
+        selectors=2 * values(window["can_be_prefix"], 0) + values(window["must_be_fresh"], 0),
     )
+
+
+def _ends(window: pa.Table) -> tuple[Ints, Ints, pa.Array]:
+    """Return the numbers of senders and receivers among all addresses, -1 for null, and the addresses."""
+    (src, senders), (dst, receivers) = coded(window["src"]), coded(window["dst"])
+    every = pa.concat_arrays([senders, receivers]).dictionary_encode()
+    places = np.append(every.indices.to_numpy(), -1)
+    return places[src], places[np.where(dst < 0, -1, dst + len(senders))], every.dictionary
 
 
 def _classic(rows: _Rows) -> pa.Table:
     asks = np.flatnonzero(rows.kind == _INTEREST)
     refuses = np.flatnonzero((rows.kind == _NACK) & (rows.credit < 0))
-    named = rows.scope * (len(rows.names) + 1) + rows.name
-    data = np.flatnonzero(rows.kind == _DATA)
-    wanted = np.unique(4 * named[asks] + rows.selectors[asks])
-    copies = [(data, 4 * named[data] + way) for way in range(4)]
-    copies += _of_other_names(rows, named, asks, data)
-    fitting = [np.isin(key, wanted) for _, key in copies]
     # At one time and frame, requests precede answers.
-    own = np.append(asks, refuses)
-    row = np.concatenate([own, *(who[fits] for (who, _), fits in zip(copies, fitting, strict=True))])
-    key = np.concatenate(
-        [
-            4 * named[own] + rows.selectors[own],
-            *(key[fits] for (_, key), fits in zip(copies, fitting, strict=True)),
-        ]
-    )
+    answers, of_answers = _answers(rows, asks)
+    row = np.concatenate([asks, refuses, answers])
+    own = row[: len(asks) + len(refuses)]
+    key = np.append(KEYS * rows.name[own] + rows.selectors[own], of_answers)
+    key += rows.scope[row] * KEYS * len(rows.names)
+    fits = np.isin(key, key[: len(asks)])
+    row, key = row[fits], key[fits]
     order = np.lexsort((rows.frame[row], rows.time[row], key))
     row, key = row[order], key[order]
     is_ask = rows.kind[row] == _INTEREST
     # Chains break after an answer, and at the next key.
     begins = np.append(True, (key[1:] != key[:-1]) | ~is_ask[:-1])[: len(row)]
-    alive = np.append(0, _highest_so_far(begins, np.where(is_ask, rows.expires[row], 0))[:-1])[: len(row)]
+    alive = np.append(0, highest_so_far(begins, np.where(is_ask, rows.expires[row], 0))[:-1])[: len(row)]
     is_pending = ~begins & (rows.time[row] < alive)
     kept = is_ask | is_pending
     row, key, is_ask, is_pending = row[kept], key[kept], is_ask[kept], is_pending[kept]
     chains = _chained(rows, row, is_ask & ~is_pending, is_ask)
-    way = key[is_ask & ~is_pending] % 4
+    way = key[is_ask & ~is_pending] % KEYS
     return _table(rows, chains, "interest", way >= 2, way % 2 == 1)
 
 
-def _of_other_names(rows: _Rows, named: Ints, asks: Ints, data: Ints) -> list[tuple[Ints, Ints]]:
-    """Return Data again under each requested name that they answer besides their own: rows, and keys."""
-    found = []
-    loose = asks[rows.selectors[asks] >= 2]
-    distinct, which = np.unique(rows.name[data], return_inverse=True)
-    texts = rows.names.take(pa.array(distinct))
-    for depth in _depths(rows.names.take(pa.array(np.unique(rows.name[loose])))):
-        if depth:
-            cut = pc.replace_substring_regex(texts, rf"^((?:/[^/]*){{{depth}}})/.*$", r"\1")
-        else:
-            cut = pa.array(np.full(len(texts), "/"), pa.string())
-        cut = pc.if_else(pc.not_equal(cut, texts), cut, None)
-        found.append((cut, (2, 3)))
-    digests = pc.match_substring(rows.names, DIGEST).to_numpy(zero_copy_only=False)
-    copies = []
-    for cut, ways in found:
-        places = pc.index_in(cut, value_set=rows.names).fill_null(-1).to_numpy()[which]
-        there = places >= 0
-        key = named[data[there]] - rows.name[data[there]] + places[there]
-        copies += [(data[there], 4 * key + way) for way in ways]
-    codes = np.flatnonzero(digests)
-    short = [name.partition(DIGEST)[0] for name in rows.names.take(pa.array(codes)).to_pylist()]
-    places = pc.index_in(pa.array(short, pa.string()), value_set=rows.names).fill_null(-1).to_numpy()
-    by_name = data[np.argsort(rows.name[data], kind="stable")]
-    begins = np.searchsorted(rows.name[by_name], places)
-    ends = np.searchsorted(rows.name[by_name], places, "right")
-    for code, place, begin, end in zip(codes.tolist(), places.tolist(), begins, ends, strict=True):
-        if place >= 0:
-            who = by_name[begin:end]
-            copies += [(who, 4 * (named[who] - place + code) + way) for way in range(4)]
-    return copies
-
-
-def _depths(names: pa.Array) -> list[int]:
-    """Return the number of components of names."""
-    slashes = pc.count_substring(names, "/").to_numpy()
-    is_root = pc.equal(names, "/").to_numpy(zero_copy_only=False)
-    return [*map(int, np.unique(np.where(is_root, 0, slashes)))]
+def _answers(rows: _Rows, asks: Ints) -> tuple[Ints, Ints]:
+    """Return Data, once for each name and selectors that they answer, and these as keys of names."""
+    data = np.flatnonzero(rows.kind == _DATA)
+    asked = np.zeros(KEYS * len(rows.names), bool)
+    asked[KEYS * rows.name[asks] + rows.selectors[asks]] = True
+    distinct = np.flatnonzero(np.bincount(rows.name[data], minlength=len(rows.names)))
+    names, keys = satisfied(rows.names, distinct, asked)
+    root = pc.index(rows.names, "/").as_py()
+    for way in (CAN_BE_PREFIX, CAN_BE_PREFIX | MUST_BE_FRESH) if root >= 0 else ():
+        if asked[KEYS * root + way]:
+            names = np.append(names, distinct[distinct != root])
+            keys = np.append(keys, np.full(len(names) - len(keys), KEYS * root + way))
+    place, keys = copied(rows.name[data], names, keys)
+    return data[place], keys
 
 
 def _long_lived(rows: _Rows) -> pa.Table:
@@ -251,7 +232,7 @@ def _long_lived(rows: _Rows) -> pa.Table:
     order = np.lexsort((rows.frame[row], rows.time[row], key))
     row, key = row[order], key[order]
     is_ask = rows.kind[row] == _LLI
-    begins = np.append(True, key[1:] != key[:-1])[: len(row)]
+    begins = starts(key)
     places = np.arange(len(row))
     asked = np.maximum.accumulate(np.where(is_ask, places, -1)) if len(row) else places
     has_asked = asked >= np.maximum.accumulate(np.where(begins, places, 0)) if len(row) else is_ask
@@ -268,8 +249,7 @@ def _long_lived(rows: _Rows) -> pa.Table:
     repeats = is_ask & np.append(False, is_ask[:-1] & (key[1:] == key[:-1]))[: len(row)]
     repeats &= (rows.name[row] == rows.name[before]) & (rows.credit[row] == rows.credit[before])
     repeats &= rows.time[row] < rows.expires[before]
-    starts = is_ask & ~repeats
-    chains = _chained(rows, row, starts, is_ask, is_item)
+    chains = _chained(rows, row, is_ask & ~repeats, is_ask, is_item)
     nothing = np.zeros(len(chains.first), bool)
     return _table(rows, chains, "lli", nothing, nothing)
 
@@ -346,42 +326,3 @@ def _table(rows: _Rows, chains: _Chains, kind: str, can_be_prefix: Flags, must_b
     return pa.Table.from_arrays([columns[field.name] for field in FOLLOWED], names=FOLLOWED.names).cast(
         FOLLOWED
     )
-
-
-def _highest_so_far(begins: Flags, values: Ints) -> Ints:
-    """Return the running maximum of each stretch that begins where `begins` is set."""
-    if not len(values):
-        return values
-    by_value = np.argsort(values, kind="stable")
-    rank = np.empty_like(by_value)
-    rank[by_value] = np.arange(len(values))
-    base = (np.cumsum(begins) - 1) * len(values)
-    highest: Ints = values[by_value][np.maximum.accumulate(base + rank) - base]
-    return highest
-
-
-def _coded(column: pa.ChunkedArray) -> tuple[Ints, pa.Array]:
-    """Return a number for each text, -1 for null, and the texts."""
-    encoded = pc.dictionary_encode(column).unify_dictionaries().combine_chunks()
-    if isinstance(encoded, pa.ChunkedArray):
-        encoded = encoded.chunk(0) if encoded.num_chunks else pa.array([], column.type).dictionary_encode()
-    return encoded.indices.fill_null(-1).to_numpy().astype(np.int64), encoded.dictionary
-
-
-def _values(column: pa.ChunkedArray, nothing: int) -> Ints:
-    values: Ints = column.fill_null(nothing).to_numpy()
-    return values
-
-
-def _flags(column: pa.ChunkedArray) -> Ints:
-    flags: Ints = column.fill_null(False).to_numpy().astype(np.int64)
-    return flags
-
-
-def _joint(*parts: Ints) -> Ints:
-    """Return dense numbers from 0, equal where all parts are equal."""
-    codes = np.zeros(len(parts[0]), np.int64)
-    for part in parts:
-        of_part = np.unique(part, return_inverse=True)[1]
-        codes = np.unique(codes * (of_part.max(initial=0) + 1) + of_part, return_inverse=True)[1]
-    return codes

@@ -17,7 +17,7 @@ from testbed.scenario.model import Scenario
 from testbed.scenario.timeline import Timeline
 
 if TYPE_CHECKING:
-    from analysis.decode.reader import NodeRule
+    from analysis.decode.reading import NodeRule
     from analysis.live.following import Break
 
 _CAPTURES = {".pcap", ".pcapng", ".cap", ".dump", ".ntar"}
@@ -106,7 +106,7 @@ class Target:
 
 def find_target(paths: Sequence[Path]) -> Target:
     """Return the target of paths. Raises UserError."""
-    from analysis.decode.reader import stem
+    from analysis.decode.reading import stem
     from captures.formats.files import is_compressed
 
     first = paths[0]

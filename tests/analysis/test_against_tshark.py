@@ -19,7 +19,8 @@ from scapy.layers.l2 import Dot1Q, Ether
 from scapy.utils import PcapNgWriter, PcapWriter
 from short_runs import ROUGH, emulate
 
-from analysis.decode.reader import Reading, ReadStatistics, read_packets
+from analysis.decode.reader import ReadStatistics, read_packets
+from analysis.decode.reading import Reading
 from analysis.packet_schema import PACKETS
 from captures.dissectors import WIRESHARK_PLUGIN, Data, Interest, LpPacket, Selectors
 from captures.dissectors.reading import read_rows

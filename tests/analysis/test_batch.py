@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analysis.decode.batch import DECODED, decode_records
-from analysis.decode.reference import NDN_PORTS, decode_frame
+from analysis.decode.reading import NDN_PORTS
+from analysis.decode.reference import decode_frame
 from captures.formats.records import SLACK, Records
 from captures.layers.layers import Ports
 from forwarder.wire.feed import item_name

@@ -10,7 +10,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql.datasource import EqualTo, In, LessThanOrEqual
 
 from analysis.decode.reader import ReadStatistics, read_packets
-from analysis.decode.reference import decode_frame, node_of
+from analysis.decode.reading import node_of
+from analysis.decode.reference import decode_frame
 from analysis.spark import batch_reader
 from analysis.spark.batch_reader import readings
 from analysis.spark.capture_source import CaptureSource, read_captures

@@ -8,7 +8,8 @@ from scapy.layers.inet import IP as IPV4
 from scapy.layers.inet import TCP
 from scapy.layers.l2 import Ether
 
-from analysis.decode.reference import LARGEST, decode_frame, node_of
+from analysis.decode.reading import node_of
+from analysis.decode.reference import LARGEST, decode_frame
 from analysis.packet_schema import PACKETS
 from captures.layers.frames import udp_frame
 from forwarder.wire.feed import item_name, native_content, ssb_content

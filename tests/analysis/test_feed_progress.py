@@ -6,12 +6,12 @@ from table import data, interest, item, lli, messages, nack, rows
 
 from analysis.decode.messages import STREAM_LAYERS
 from analysis.spark.parquet import of_table
-from analysis.tables import transactions
-from analysis.tables.events import packet_events, run_events
-from analysis.tables.feed_progress import captured_latency, feed_progress, sightings
+from analysis.tables.events import run_events
+from analysis.tables.feed_progress import captured_latency
 from analysis.tables.overhead import overhead, seen_once
+from analysis.tables.packet_tables import FOLLOWERS
 from analysis.tables.schema import EVENTS, FEED_PROGRESS, LATENCY, OVERHEAD
-from analysis.tables.shares import followed
+from analysis.tables.shares import followed, nodes_of
 
 pytestmark = pytest.mark.spark
 
@@ -22,10 +22,9 @@ def same_columns(table, documented):
     ]
 
 
-def moments(packets):
-    """Return what the transactions of some packets tell, as analysis.tables.events takes it."""
-    told = followed(packets, transactions.FOLLOWER)
-    return transactions.moments(of_table(told, "transactions", transactions.FOLLOWED))
+def told(packets, table):
+    """Return a table that the packets tell."""
+    return of_table(followed(packets, nodes_of(packets), *FOLLOWERS), table.name, table.arrow)
 
 
 STORY = [
@@ -48,7 +47,7 @@ STORY = [
 
 def test_progress_of_a_feed(spark):
     packets = messages(spark, *STORY, item(4, 5, "out", node="p"))
-    table = feed_progress(sightings(packets), packets)
+    table = told(packets, FEED_PROGRESS)
     assert same_columns(table, FEED_PROGRESS)
     assert rows(table, "node", "time", "seq", "how", "newest", "missing", "asked") == [
         ("a", 10, 2, "arrived", 2, 0, 4),
@@ -64,7 +63,7 @@ def test_progress_of_a_feed(spark):
 
 def test_progress_where_directions_are_unknown(spark):
     packets = messages(spark, lli(1, 3, 0, None), item(1, 5, None), item(1, 6, None))
-    table = feed_progress(sightings(packets), packets)
+    table = told(packets, FEED_PROGRESS)
     assert rows(table, "seq", "time", "how", "asked") == [(1, 5, None, 3)]
 
 
@@ -80,8 +79,7 @@ def test_what_packets_tell(spark):
         nack(refused, 9),
         interest("/late", 69, lifetime=2),  # the capture ends before it does
     )
-    items = sightings(packets)
-    table = packet_events(moments(packets), items, feed_progress(items, packets), packets)
+    table = told(packets, EVENTS)
     assert same_columns(table, EVENTS)
     assert set(rows(table, "layering", "node", "source")) == {("x", "a", "packets")}
     assert rows(table, "time", "event", "interface", "name", "feed", "seq", "bytes") == [
@@ -102,13 +100,12 @@ def test_what_came_in_a_stream_has_a_size_of_its_own(spark):
     packets = messages(
         spark, refused, nack(refused, 9), item(1, 10) | in_stream, item(1, 11) | in_stream, item(2, 12)
     )
-    items = sightings(packets)
-    table = packet_events(moments(packets), items, feed_progress(items, packets), packets)
+    table = told(packets, EVENTS)
     assert rows(table, "event", "bytes") == [("duplicate", 60), ("nack", 60)]
 
 
 def test_what_applications_and_the_scenario_note(spark):
-    told = spark.createDataFrame(
+    noted = spark.createDataFrame(
         [
             ("x", 1, "p", "published", "/f", 1, 7),
             ("x", 2, "s", "joined", "/f", 0, 0),
@@ -121,7 +118,7 @@ def test_what_applications_and_the_scenario_note(spark):
         [("x", 5, "link-down", "a--b"), ("x", 9, "restart", "r")],
         "layering string, time long, event string, place string",
     )
-    table = run_events(told, done)
+    table = run_events(noted, done)
     assert same_columns(table, EVENTS)
     assert rows(table, "time", "node", "event", "source", "name", "feed", "seq", "bytes") == [
         (1, "p", "published", "application", None, "/f", 1, 7),
@@ -144,7 +141,7 @@ def test_latency_from_the_first_node_that_sends_to_every_other(spark):
         data("/u", 5, None, node="p"),
         data("/u", 6, "in", node="s"),
     )
-    table = captured_latency(packets)
+    table = captured_latency(packets, nodes_of(packets))
     assert same_columns(table, LATENCY)
     assert rows(
         table,

@@ -16,7 +16,8 @@ from patience import PATIENCE_S
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes
 
-from analysis.decode.reader import Reading, ReadStatistics, plain, read_packets
+from analysis.decode.reader import ReadStatistics, plain, read_packets
+from analysis.decode.reading import Reading
 from analysis.spark.capture_source import follow_captures
 from analysis.spark.stream_reader import GrowingReader
 from captures.formats.files import cut

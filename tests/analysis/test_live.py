@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.columns.values import ALL
-from analysis.decode.reader import Reading, ReadStatistics, plain, read_packets
+from analysis.decode.reader import ReadStatistics, plain, read_packets
+from analysis.decode.reading import Reading
 from analysis.live.capture import OVERVIEW, LiveCapture
 from analysis.live.cells import MOST_SLICES, SLICE_NS
 from analysis.live.following import LATENESS_NS, Break, Progress, step

@@ -14,8 +14,8 @@ from scapy.packet import Raw
 from scapy.utils import wrpcap
 from short_runs import emulate
 
-from analysis.decode.reader import Reading, ReadStatistics, read_packets
-from analysis.decode.reference import NDN_PORTS
+from analysis.decode.reader import ReadStatistics, read_packets
+from analysis.decode.reading import NDN_PORTS, Reading
 from analysis.metrics.catalogue import OTHER, STATE_KINDS
 from analysis.metrics.run.state import held_levels, read_samples
 from analysis.pipelines.captures import AnalysisOptions, Capture, analyse

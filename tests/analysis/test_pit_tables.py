@@ -20,7 +20,7 @@ from analysis.spark.engine import frame
 from analysis.spark.parquet import of_table
 from analysis.tables import shares
 from analysis.tables.schema import PIT_INTERVALS, PIT_OCCUPANCY
-from analysis.tables.shares import divided, followed
+from analysis.tables.shares import divided, followed, nodes_of
 
 TYPES = {column.name: ARROW_TYPES[column.type] for column in PACKETS}
 NODES = {"a": ("a-eth0", "a-eth1"), "b": ("b-eth0", None)}
@@ -127,13 +127,13 @@ def test_packets_in_any_order_come_to_what_they_do(spark, packets, tmp_path, mon
 @pytest.mark.parametrize("node", NODES)
 def test_entries_of_a_busy_node_are_shared_out_by_their_names(spark, tmp_path, monkeypatch, node):
     """Also where Interests with CanBePrefix, as at node a, want Data of other names."""
-    monkeypatch.setattr(shares, "ROWS", 250)
+    monkeypatch.setattr(shares, "ROWS", 200)
     both = table_of("x")
     run = frame(spark, both.filter(pc.field("node") == node))
-    parts = divided(run).groupBy("share").count().toArrow()
+    parts = divided(run, nodes_of(run)).groupBy("share").count().toArrow()
     assert len(parts) == 3
     assert min(parts["count"].to_pylist()) > 100
-    rows = followed(run, tables.pits(run, {"x": pc.max(both["time"]).as_py()}))
+    rows = followed(run, nodes_of(run), tables.pits({"x": pc.max(both["time"]).as_py()}))
     intervals, steps = wanted("x")
     entries = of_table(rows, "pit_intervals", PIT_INTERVALS.arrow).select("node", *Interval._fields).toArrow()
     found = Counter(tuple(row.values()) for row in entries.to_pylist())

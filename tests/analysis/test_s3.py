@@ -18,7 +18,8 @@ from handmade import lli, poll, write_capture
 from patience import PATIENCE_S
 from pyarrow.fs import S3FileSystem
 
-from analysis.decode.reader import Reading, ReadStatistics, plain, read_packets
+from analysis.decode.reader import ReadStatistics, plain, read_packets
+from analysis.decode.reading import Reading
 from base.sockets import free_port
 from captures.formats.files import cut
 

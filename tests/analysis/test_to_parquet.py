@@ -21,8 +21,9 @@ from scapy.packet import Raw
 from scapy.utils import PcapNgWriter, PcapWriter
 
 from analysis.decode.batch import DECODED
-from analysis.decode.reader import Reading, ReadStatistics, read_packets, stem
-from analysis.decode.reference import decode_frame, node_of
+from analysis.decode.reader import ReadStatistics, read_packets
+from analysis.decode.reading import Reading, node_of, stem
+from analysis.decode.reference import decode_frame
 from analysis.packet_schema import PACKETS
 from analysis.spark.engine import EngineChoice, session
 from analysis.spark.parquet import BY

@@ -10,8 +10,8 @@ from analysis.spark.engine import frame
 from analysis.spark.parquet import of_table
 from analysis.tables import shares
 from analysis.tables.schema import PACKETS, TRANSACTIONS
-from analysis.tables.shares import followed
-from analysis.tables.transactions import FOLLOWED, FOLLOWER, follow
+from analysis.tables.shares import followed, nodes_of
+from analysis.tables.transactions import FOLLOWER, follow
 
 SHORT = ("name", "time", "last", "interests", "outcome", "answered", "rtt_ns", "data_name", "items")
 
@@ -307,8 +307,9 @@ def test_shares_do_not_show(spark, monkeypatch, rows, story):
         time += later
         told.append(packet | {"time": time})
     table = packets(*told)
-    parted = followed(frame(spark, table, PACKETS.spark), FOLLOWER)
-    names = [name for name in follow(table).column_names if name != "repeats"]
-    assert columns_of(of_table(parted, "transactions", FOLLOWED).toArrow(), *names) == columns_of(
+    whole = frame(spark, table, PACKETS.spark)
+    parted = followed(whole, nodes_of(whole), FOLLOWER)
+    names = TRANSACTIONS.names
+    assert columns_of(of_table(parted, "transactions", TRANSACTIONS.arrow).toArrow(), *names) == columns_of(
         follow(table), *names
     )

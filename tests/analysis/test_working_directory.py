@@ -14,7 +14,7 @@ WORKERS = """
 import sys
 from pathlib import Path
 
-from analysis.decode.reader import Reading
+from analysis.decode.reading import Reading
 from analysis.spark.parquet import BY
 from analysis.spark.session import spark_session
 from analysis.spark.capture_source import follow_captures

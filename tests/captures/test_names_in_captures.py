@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_pcapng import block, option, packet, section
 
-from analysis.decode.reference import directory_name
+from analysis.decode.reading import directory_name
 from analysis.spark.parquet import BY, partition
 from captures.layers.frames import udp_frame
 from captures.layers.link_types import not_read, remedy

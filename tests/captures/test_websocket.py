@@ -26,7 +26,7 @@ from websockets.extensions.permessage_deflate import PerMessageDeflate
 from websockets.server import ServerProtocol
 from websockets.uri import parse_uri
 
-from analysis.decode.reader import Reading
+from analysis.decode.reading import Reading
 from analysis.spark.engine import EngineChoice, session
 from analysis.spark.parquet import BY
 from analysis.spark.to_parquet import Report, extract

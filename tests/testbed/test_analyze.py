@@ -16,7 +16,7 @@ from scapy.packet import Raw
 from scapy.utils import PcapWriter
 
 from analysis.decode.capture_point import infer_local_addresses
-from analysis.decode.reader import Reading
+from analysis.decode.reading import Reading
 from captures.formats.files import cut, read_piece
 from forwarder.wire.lp import make_lp
 from forwarder.wire.name import component, from_uri

@@ -24,7 +24,8 @@ from real_time import holds_in_slower_time
 from simulation import load_of, scenario
 from slow import but_slow
 
-from analysis.decode.reference import Link, Network, decode_payload, node_of
+from analysis.decode.reading import node_of
+from analysis.decode.reference import Link, Network, decode_payload
 from analysis.packet_schema import FOREVER, MESSAGES, NOTICES
 from analysis.pipelines.run import analyze
 from analysis.pit.entry import Message, Step

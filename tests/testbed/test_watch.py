@@ -72,7 +72,8 @@ def told(path):
 def pit_peaks(spark, captures, directory):
     """Return the most entries and bytes of each node that had any, by capture, as the batch analysis finds
     them; of its stages only these."""
-    from analysis.decode.reader import Reading, ReadStatistics, plain, read_packets
+    from analysis.decode.reader import ReadStatistics, plain, read_packets
+    from analysis.decode.reading import Reading
     from analysis.pit.windows.tables import write_pits
     from analysis.spark.engine import frame
     from analysis.tables.reassembly import reassemble

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from analysis.columns.answers import KEYS
 from analysis.pit.entry import Interval, Step
-from analysis.pit.matching import KEYS
 from analysis.pit.windows.vector import Episodes, Rows
 from analysis.tables.schema import PIT_INTERVALS
 from captures.formats.records import Ints

@@ -2,8 +2,8 @@
 
 Theory of operation. Classic entries of different keys are independent, and almost all are plain: Interests,
 then Data or nothing. numpy cuts these out of a window (analysis/pit/windows/vector.py), after finding the
-Data that may satisfy them (analysis/pit/matching.py). The rest goes to the careful model, key by key and in
-order of time: Nacks, persistent Interests, loops, LLIs, and the items of feeds with LLIs.
+Data that may satisfy them (analysis/columns/answers.py). The rest goes to the careful model, key by key and
+in order of time: Nacks, persistent Interests, loops, LLIs, and the items of feeds with LLIs.
 tests/analysis/test_pit_scan.py checks both against each other.
 
 Plain entries open at a window's end are carried to the next one as rows. If something unusual then happens to
@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from analysis.columns.arrays import with_codes
 from analysis.pit.entry import Interval, Message
 from analysis.pit.hellos import may_change
 from analysis.pit.model import PitModel
@@ -31,7 +32,7 @@ from analysis.pit.windows.results import (
     table_of,
 )
 from analysis.pit.windows.vector import MOST_ROWS, cut
-from analysis.pit.windows.window import COLUMNS, Window, coded, compact, messages
+from analysis.pit.windows.window import COLUMNS, Window, compact, messages
 from captures.formats.records import Ints
 
 
@@ -64,7 +65,7 @@ class PitScan:
         if not len(window):
             return self._take()
         self._last = window["time"][-1].as_py()
-        window = _without_greetings(coded(window.select(COLUMNS)))
+        window = _without_greetings(with_codes(window.select(COLUMNS)))
         if self._held is not None:
             window = pa.concat_tables([self._held, window])
         times = window["time"].to_numpy()

@@ -2,17 +2,19 @@
 
 Theory of operation. Entries do not depend on each other. So packets are divided by node and, if there are
 many, by names and feeds (analysis.tables.shares); each part is followed by itself, in windows (PitScan). Its
-changes are steps, which the engine adds up to the states of each node and of all nodes together.
+changes are steps, which one task of a run adds up to the states of each node and of all nodes together.
 """
 
 from collections import defaultdict
 from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame, Window
-from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import DataFrame
 
+from analysis.columns.arrays import coded, starts, values
 from analysis.columns.values import ALL
 from analysis.files import Rows
 from analysis.pit.entry import COUNTED, State
@@ -21,7 +23,7 @@ from analysis.pit.windows.window import COLUMNS, WINDOW
 from analysis.spark.parallel import in_parallel
 from analysis.spark.parquet import BY, of_table, set_aside, write
 from analysis.tables.schema import PIT_INTERVALS, PIT_OCCUPANCY
-from analysis.tables.shares import Follower, followed
+from analysis.tables.shares import Ends, Follower, followed, nodes_of
 
 DELTAS = tuple(f"delta_{name}" for name in COUNTED)
 STEPS = pa.schema(
@@ -47,7 +49,7 @@ def write_pits(
     keep_steps: bool = False,
 ) -> None:
     """Write the tables of write_told(), of packets; arguments as of pits()."""
-    with set_aside(followed(packets, pits(packets, ends, breaks)), out / ".followed") as rows:
+    with set_aside(followed(packets, nodes_of(packets), pits(ends, breaks)), out / ".followed") as rows:
         write_told(rows, out, keep_steps=keep_steps)
 
 
@@ -64,25 +66,20 @@ def write_told(rows: DataFrame, out: Path, *, keep_steps: bool = False) -> None:
     )
 
 
-def pits(
-    packets: DataFrame, ends: Mapping[str, int] | None = None, breaks: pa.Table | None = None
-) -> Follower:
+def pits(ends: Mapping[str, int] | None = None, breaks: pa.Table | None = None) -> Follower:
     """Return the follower that makes entries and steps of packets: those of captures without fragments
     (frag_count > 1), or of analysis.tables.reassembly.
 
     `ends` (ns) is the end of each run: by default, the last packet of any of its nodes. `breaks`
     (analysis.run.context.BREAKS) are restarts and links that go down; each precedes all packets of its time.
     """
-    last = packets.groupBy("layering").agg(F.max("time").alias("time")).toArrow().to_pylist()
-    ended = {row["layering"]: row["time"] for row in last} | dict(ends or {})
-    broken = _broken(breaks)
+    known, broken = dict(ends or {}), _broken(breaks)
 
-    def follow(share: pa.Table) -> dict[str, pa.Table]:
+    def follow(share: pa.Table, of_run: Ends) -> dict[str, pa.Table]:
         run, node = (share[name][0].as_py() for name in _BY_NODE)
         model = PitScan(broken.get((run, node)))
-        in_order = share.sort_by([("time", "ascending"), ("frame", "ascending")])
-        windows = (in_order.slice(begin, WINDOW) for begin in range(0, len(in_order), WINDOW))
-        told = zip(*map(model.push, windows), model.finish(ended[run]), strict=True)
+        windows = (share.slice(begin, WINDOW) for begin in range(0, len(share), WINDOW))
+        told = zip(*map(model.push, windows), model.finish(known.get(run, of_run.packets)), strict=True)
         entries, steps = map(pa.concat_tables, told)
         named = {
             PIT_INTERVALS.name: entries,
@@ -110,12 +107,30 @@ def _broken(breaks: pa.Table | None) -> dict[tuple[str, str], pa.Table]:
 
 
 def occupancy(steps: DataFrame) -> DataFrame:
-    """Return analysis.tables.schema.PIT_OCCUPANCY of STEPS."""
-    every = steps.union(steps.withColumn("node", F.lit(ALL)))
-    changes = every.groupBy(*_BY_NODE, "time").agg(
-        *(F.sum(f"delta_{name}").alias(f"delta_{name}") for name in State._fields)
-    )
-    changes = changes.where(" or ".join(f"delta_{name} <> 0" for name in State._fields))
-    so_far = Window.partitionBy(*_BY_NODE).orderBy("time")
-    states = [F.sum(f"delta_{name}").over(so_far).alias(name) for name in State._fields]
-    return changes.select(*_BY_NODE, "time", *states).select(*PIT_OCCUPANCY.arrow.names)
+    """Return analysis.tables.schema.PIT_OCCUPANCY of STEPS: of each run in one task."""
+    needed = steps.select(*_BY_NODE, "time", *_OF_STATE)
+    return needed.groupBy("layering").applyInArrow(_occupied, PIT_OCCUPANCY.spark)
+
+
+_OF_STATE = tuple(f"delta_{name}" for name in State._fields)
+
+
+def _occupied(steps: pa.Table) -> pa.Table:
+    """Return the states of a run's nodes, and of all together, from their changes."""
+    node, names = coded(steps["node"])
+    time = values(steps["time"], 0)
+    by_time = np.argsort(time, kind="stable")
+    by_node = by_time[np.argsort(node[by_time], kind="stable")]
+    borders = np.searchsorted(node[by_node], np.arange(len(names) + 1)).tolist()
+    places = [by_node[begin:end] for begin, end in pairwise(borders)]
+    deltas = [values(steps[name], 0) for name in _OF_STATE]
+    tables = []
+    for name, rows in zip([*names.to_pylist(), ALL], [*places, by_time], strict=True):
+        begins = np.flatnonzero(starts(time[rows]))
+        sums = [np.add.reduceat(delta[rows], begins) for delta in deltas]
+        changed = np.logical_or.reduce([each != 0 for each in sums])
+        columns = [time[rows][begins][changed], *(np.cumsum(each[changed]) for each in sums)]
+        where = [pa.repeat(text, len(columns[0])) for text in (steps["layering"][0].as_py(), name)]
+        names_of = [*_BY_NODE, "time", *State._fields]
+        tables.append(pa.table([*where, *map(pa.array, columns)], names_of).select(PIT_OCCUPANCY.names))
+    return pa.concat_tables(tables)

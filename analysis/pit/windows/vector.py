@@ -30,8 +30,8 @@ MOST_ROWS = 1 << 21
 
 class Rows(NamedTuple):
     """Classic Interests and Data in the order of (key, time, frame): index in the window, the key's number
-    (analysis.pit.matching), the name's length, time, whether it is an Interest, whether it was received, the
-    interface's number, lifetime and nonce (0 of Data; -1 without a nonce), and whether the row is of this
+    (analysis.columns.answers), the name's length, time, whether it is an Interest, whether it was received,
+    the interface's number, lifetime and nonce (0 of Data; -1 without a nonce), and whether the row is of this
     window, not carried."""
 
     place: Ints

@@ -6,9 +6,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from analysis.columns.answers import CAN_BE_PREFIX, KEYS, copied, keys_of, satisfied
+from analysis.columns.arrays import encoded, numbers, values, with_codes
 from analysis.packet_schema import FORK, MESSAGES, NOTICES
 from analysis.pit.entry import Message
-from analysis.pit.matching import CAN_BE_PREFIX, KEYS, keys_of, satisfied
 from analysis.pit.model import PitModel
 from analysis.pit.windows.vector import MOST_LIFETIME, MOST_ROWS, Rows
 from captures.formats.records import Flags, Ints
@@ -20,7 +21,6 @@ WINDOW = 1 << 19
 """Rows of a window."""
 
 _TEXTS = ("interface", "direction", "kind", "name", "feed")
-_BYTES = ("evidence", "hello")
 _KINDS = (*MESSAGES, *NOTICES)
 _INTEREST, _LLI, _DATA, _NACK, _STATE, _HELLO = range(len(_KINDS))
 
@@ -42,16 +42,16 @@ class Window:
         way = _looked_up([int(text == "in") for text in ways], self._codes["direction"])
         asks = (self._kind == _INTEREST) | (self._kind == _LLI)
         self._is_in = (way == 1) | ((way == -1) & asks)
-        dropped = asks & self._is_in & (_values(table["hop_limit"], -1) == 0)
+        dropped = asks & self._is_in & (values(table["hop_limit"], -1) == 0)
         # A packet cut by the capture may lack required fields.
         lacks = np.where(self._kind == _STATE, self._codes["feed"] < 0, self._codes["name"] < 0)
         self._kind[dropped | (lacks & (self._kind != _HELLO))] = -1
-        self._length = _values(table["name_length"], 0)
-        self._time = _values(table["time"], 0)
-        self._lifetime = _values(table["lifetime_ns"], MOST_LIFETIME)
-        self._nonce = _values(table["nonce"], -1)
-        self._seq = _values(table["seq"], -1)
-        self._credit = _values(table["send_credit"], -1)
+        self._length = values(table["name_length"], 0)
+        self._time = values(table["time"], 0)
+        self._lifetime = values(table["lifetime_ns"], MOST_LIFETIME)
+        self._nonce = values(table["nonce"], -1)
+        self._seq = values(table["seq"], -1)
+        self._credit = values(table["send_credit"], -1)
         self._feeds = texts["feed"].dictionary
         self._feed_names = self._feeds.to_pylist()
         self._interfaces = [*texts["interface"].dictionary.to_pylist(), None]
@@ -60,11 +60,11 @@ class Window:
         self._has_proofs = False
         pending = model.pending_keys
         self.names, known = _extended(texts["name"].dictionary, [name for name, _, _ in pending])
-        flags = (_values(table[name], 0) == 1 for name in ("can_be_prefix", "must_be_fresh"))
+        flags = (values(table[name], 0) == 1 for name in ("can_be_prefix", "must_be_fresh"))
         self._key = keys_of(self._codes["name"], *flags)
         self._careful = np.zeros(KEYS * len(self.names), bool)
         self.mark(keys_of(known, *np.array([key[1:] for key in pending], bool).reshape(-1, 2).T))
-        self._mark_odd(_values(table["is_persistent"], 0) == 1)
+        self._mark_odd(values(table["is_persistent"], 0) == 1)
         followed = self._followed(model)
         self._match(followed)
         self._shown = self._shown_to_model(followed)
@@ -210,13 +210,8 @@ class Window:
         """Return the rows of Data, once for each plain key that they satisfy, and these keys."""
         is_plain = ~self._careful[self._pair_keys]
         keys = self._pair_keys[is_plain]
-        matched = np.bincount(self._pair_names[is_plain], minlength=len(self.names))
-        first = np.cumsum(matched) - matched
-        name = self._codes["name"][self._data]
-        times = matched[name]
-        place = np.repeat(self._data, times)
-        within = np.arange(len(place)) - np.repeat(np.cumsum(times) - times, times)
-        return place, keys[np.repeat(first[name], times) + within]
+        place, keys = copied(self._codes["name"][self._data], self._pair_names[is_plain], keys)
+        return self._data[place], keys
 
     def _is_requested(self, keys: Ints, interfaces: Ints) -> Flags:
         """Return for keys with CanBePrefix whether an interface has requested them; for others, true.
@@ -239,14 +234,6 @@ def messages(rows: pa.Table) -> list[Message]:
     return [Message(*values) for values in zip(*columns, strict=True)]
 
 
-def encoded(column: pa.ChunkedArray) -> pa.DictionaryArray:
-    """Return texts as a dictionary array without duplicates."""
-    whole = column.unify_dictionaries().combine_chunks()
-    if isinstance(whole, pa.ChunkedArray):  # no chunk
-        return pa.DictionaryArray.from_arrays(pa.array([], pa.int32()), pa.array([], pa.string()))
-    return whole
-
-
 def by_node(rows: pa.Table) -> Iterator[tuple[str, pa.Table]]:
     """Yield the rows of each node, in their order."""
     nodes = encoded(rows["node"])
@@ -258,44 +245,13 @@ def by_node(rows: pa.Table) -> Iterator[tuple[str, pa.Table]]:
         yield nodes.dictionary[int(codes[order[low]])].as_py(), own
 
 
-def coded(table: pa.Table) -> pa.Table:
-    """Return a table with its texts as dictionaries, and bytes unchanged."""
-    arrays = [
-        pc.dictionary_encode(column)
-        if pa.types.is_string(column.type)
-        else column.cast(pa.binary())
-        if name in _BYTES
-        else column
-        for name, column in zip(table.column_names, table.columns, strict=True)
-    ]
-    return pa.Table.from_arrays(arrays, names=table.column_names)
-
-
 def compact(table: pa.Table) -> pa.Table:
     """Return a table whose dictionaries hold only the values in use."""
     arrays = [
         pc.cast(column, pa.string()) if pa.types.is_dictionary(column.type) else column
         for column in table.columns
     ]
-    return coded(pa.Table.from_arrays(arrays, names=table.column_names))
-
-
-def numbers(column: pa.Array) -> Ints:
-    """Return the indices of a dictionary array, or plain numbers; -1 for null."""
-    if pa.types.is_dictionary(column.type):
-        column = column.indices
-    numbers: Ints = np.asarray(pc.fill_null(column, -1)).astype(np.int64)
-    return numbers
-
-
-def _values(column: pa.ChunkedArray, missing: int) -> Ints:
-    """Return numbers or flags, with `missing` for null."""
-    if pa.types.is_boolean(column.type):
-        column = pc.cast(column, pa.int8())
-    if column.null_count:
-        column = pc.fill_null(column, missing)
-    values: Ints = column.to_numpy().astype(np.int64, copy=False)
-    return values
+    return with_codes(pa.Table.from_arrays(arrays, names=table.column_names))
 
 
 def _looked_up(values: Sequence[int], codes: Ints) -> Ints:

@@ -47,6 +47,7 @@ from analysis.spark.parquet import BY, read_packets, settle
 from analysis.spark.to_parquet import extract
 from analysis.tables.feed_progress import captured_latency
 from analysis.tables.schema import PACKETS
+from analysis.tables.shares import nodes_of
 from captures.dissectors import WIRESHARK_PLUGIN
 from testbed.bench.figures import Measured, Row, Series
 from testbed.bench.program import command, processor_s_of, report, run
@@ -255,7 +256,7 @@ def by_feednet(packets: Path, out: Path, engine: str) -> None:
     spark = session(EngineChoice("sail" if engine == "sail" else "spark"))
     table = read_packets(spark, packets, PACKETS.spark)
     write_pits(table, out)
-    settle(captured_latency(table.where(F.col("kind").isin(*MESSAGES))), out / "latency")
+    settle(captured_latency(table.where(F.col("kind").isin(*MESSAGES)), nodes_of(table)), out / "latency")
     if engine == "spark":
         spark.stop()
 

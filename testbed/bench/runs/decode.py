@@ -22,7 +22,8 @@ from typing import BinaryIO
 
 import click
 
-from analysis.decode.reader import Reading, ReadStatistics, read_packets
+from analysis.decode.reader import ReadStatistics, read_packets
+from analysis.decode.reading import Reading
 from analysis.spark.parquet import BY
 from analysis.spark.session import spark_session
 from analysis.spark.to_parquet import extract

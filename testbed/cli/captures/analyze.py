@@ -87,7 +87,7 @@ def analyze(
     a directory stands for all captures in it. Captures with the same RUN are of one experiment; without RUN a
     capture is a run by itself, called like the file without suffixes.
     """
-    from analysis.decode.reader import NodeRule
+    from analysis.decode.reading import NodeRule
     from analysis.pipelines.captures import AnalysisOptions, UnknownPlace, analyse
     from captures.layers.layers import Ports
 
@@ -155,8 +155,7 @@ def _utf_8(path: Path) -> None:
 
 def _captures(texts: Sequence[str]) -> list["Capture"]:
     """Return the captures named by arguments."""
-    from analysis.decode.reader import stem
-    from analysis.decode.reference import directory_name
+    from analysis.decode.reading import directory_name, stem
     from analysis.pipelines.captures import Capture
     from analysis.spark.parquet import NO_VALUE
 

@@ -8,7 +8,7 @@ from scapy.layers.inet import IP, TCP
 from analysis.decode.connections import Connection, Row, Tracker
 from analysis.decode.protocols.protocol import UNREAD, Framer, Message
 from analysis.decode.protocols.registry import PROTOCOLS, protocol_of
-from analysis.decode.reference import NDN_PORTS
+from analysis.decode.reading import NDN_PORTS
 from base.key_log import Secrets
 from captures.dissectors.summary import short_name
 from captures.layers.layers import FramePayload, Tcp

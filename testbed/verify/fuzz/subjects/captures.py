@@ -19,7 +19,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from analysis.decode.batch import DECODED
-from analysis.decode.reader import NO_TIME, READABLE, Reading, ReadStatistics, plain, read_packets
+from analysis.decode.reader import NO_TIME, ReadStatistics, plain, read_packets
+from analysis.decode.reading import READABLE, Reading
 from analysis.decode.reference import decode_frame, decode_payload
 from analysis.decode.streams import PACKETS_TABLE, read_streams
 from analysis.spark.batch_reader import FINDINGS, CaptureReader

@@ -26,7 +26,7 @@ def keys_of(names: Ints, can_be_prefix: Flags, must_be_fresh: Flags) -> Ints:
 
 
 def satisfied(names: pa.Array, of_data: Ints, pending: Flags) -> tuple[Ints, Ints]:
-    """Return pairs of a name and a key that Data of that name satisfy, in the order of names.
+    """Return pairs of a name and a key that Data of that name satisfy.
 
     `of_data` are the indices in `names` of Data, ascending and distinct; `pending` flags the keys with an
     Interest. Keys with CanBePrefix are satisfied by names that begin with their components, the others by
@@ -47,9 +47,20 @@ def satisfied(names: pa.Array, of_data: Ints, pending: Flags) -> tuple[Ints, Int
         is_there = np.isin(named, of_data)
         found += [(named[is_there], digests[is_there] * KEYS + flag) for flag in range(KEYS)]
     name, key = (np.concatenate(columns) for columns in zip(*found, strict=True))
-    name, key = name[pending[key]], key[pending[key]]
-    order = np.argsort(name, kind="stable")
-    return name[order], key[order]
+    return name[pending[key]], key[pending[key]]
+
+
+def copied(of: Ints, names: Ints, keys: Ints) -> tuple[Ints, Ints]:
+    """Return the places of rows whose names are `of`, once for each of their pairs of a name and a key, and
+    these keys.
+    """
+    order = np.argsort(names, kind="stable")
+    matched = np.bincount(names, minlength=of.max(initial=0) + 1)
+    times = matched[of]
+    place = np.repeat(np.arange(len(of)), times)
+    within = np.arange(len(place)) - np.repeat(np.cumsum(times) - times, times)
+    first = np.cumsum(matched) - matched
+    return place, keys[order][first[of][place] + within]
 
 
 def _below(names: pa.Array, of_data: Ints, prefixes: Ints) -> tuple[Ints, Ints]:
