@@ -50,15 +50,15 @@ class Results:
         """Return the values of a metric, by seed; empty if unknown."""
         return self.values.get(Row(runs, layering, setting_words(setting), metric), {})
 
-    def with_those(self, others: "Results", rows: Iterable[Row]) -> "Results":
-        """Return the rows that either has, of those that are needed; others' values replace these.
+    def updated(self, runs: str, by: "Results", rows: Iterable[Row]) -> "Results":
+        """Return these results, with all rows of `runs` replaced; of rows only those that are needed.
 
-        Facts of others are named after their runs: those were made by other code perhaps, on another day.
+        A fact of that name says how they were made: by other code perhaps, on another day.
         """
-        runs = ", ".join(dict.fromkeys(row.runs for row in others.values))
-        values = {**self.values, **others.values}
-        facts = {f"{name} of {runs}": fact for name, fact in others.facts.items()}
-        return Results({row: values[row] for row in rows if row in values}, {**self.facts, **facts})
+        values = {row: known for row, known in self.values.items() if row.runs != runs} | by.values
+        made = "; ".join(f"{name}: {fact}" for name, fact in by.facts.items())
+        needed = {row: values[row] for row in rows if row in values}
+        return Results(needed, {**self.facts, runs: made})
 
     def write(self, path: Path) -> None:
         """Write the file. Raises OSError."""

@@ -500,20 +500,22 @@ def test_one_claim_is_made_again_with_other_seeds(small: Path, tmp_path: Path) -
 def test_a_claim_that_is_made_again_takes_its_place_among_the_kept_results(
     small: Path, tmp_path: Path
 ) -> None:
+    """With all that its runs are needed for, so that a run's values are of one code."""
     results, out = tmp_path / "small.csv", tmp_path / "out"
+    with pytest.raises(UserError, match="no results are kept yet"):
+        typed(small, "--out", out, "--only", "dearer", "--keep")
     assert typed(small, "--out", out, "--keep").exit_code == 0
     whole = Results.read(results)
-    needed_by_one = {*needed(load(str(small))[0], ["dearer"])}
-    Results({row: dict.fromkeys(known, -1.0) for row, known in whole.values.items()}, whole.facts).write(
-        results
-    )
+    runs = {row.runs for row in needed(load(str(small))[0], ["dearer"])}
+    assert runs < {row.runs for row in whole.values}
+    Results({row: dict.fromkeys(known, -1.0) for row, known in whole.values.items()}, {}).write(results)
     assert typed(small, "--out", out, "--only", "dearer", "--keep").exit_code == 0
     after = Results.read(results)
     assert [*after.values] == [*whole.values]
     for row, known in after.values.items():
-        assert known == (whole.values[row] if row in needed_by_one else dict.fromkeys(known, -1.0))
-    runs = ", ".join(dict.fromkeys(row.runs for row in needed_by_one))
-    assert after.facts[f"code of {runs}"] == after.facts["code"]
+        assert known == (whole.values[row] if row.runs in runs else dict.fromkeys(known, -1.0))
+    assert after.facts.keys() == runs
+    assert all(fact.startswith(f"code: {whole.facts['code']}; written: ") for fact in after.facts.values())
 
 
 def test_the_study_of_the_document_is_one(tmp_path: Path) -> None:

@@ -68,7 +68,14 @@ def study(
         raise UserError("--on-spark: Spark runs and analyses all; leave --jobs and --engine out")
     means = Means(RunOptions(jobs=jobs).workers, "spark" if on_spark else engine, master, on_spark)
     check_analysis(means.engine, master)
-    rows = needed(chosen, claims, chosen.figures if is_whole else ())
+    known = results_path(path)
+    whole, rows = needed(chosen, chosen.claims, chosen.figures), needed(chosen, claims)
+    if keep and only:
+        if not known.exists():
+            raise UserError("--keep: no results are kept yet; leave --only out, and keep the whole study")
+        rows = [row for row in whole if row.runs in {each.runs for each in rows}]
+    elif is_whole:
+        rows = whole
     cells = [*planned(chosen, path, begin, seeds, None if is_whole else rows)]
     directory = out or Path("runs") / f"study-{path.stem}"
     console.print(chosen.title, style="bold")
@@ -78,7 +85,6 @@ def study(
     with counted(console, "study") as show:
         kept = run(chosen, cells, directory, means, show)
     results = collect(rows, cells, kept)
-    known = results_path(path)
     before = Results.read(known) if known.exists() and not is_whole else None
     for key in claims:
         _print(decide(chosen, results, key), None if before is None else decide(chosen, before, key))
@@ -86,7 +92,12 @@ def study(
         write_pages(chosen, cells, kept, directory)
         write_figures(chosen, results, directory / "figures")
     if keep and before is not None:
-        results = before.with_those(results, needed(chosen, chosen.claims, chosen.figures))
+        results = before
+        for runs in dict.fromkeys(row.runs for row in rows):
+            made = collect(
+                [row for row in rows if row.runs == runs], [cell for cell in cells if cell.runs == runs], kept
+            )
+            results = results.updated(runs, made, whole)
     target = known if keep else directory / known.name
     results.write(target)
     result("results", str(target))
