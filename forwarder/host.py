@@ -21,8 +21,8 @@ from forwarder.wire.tlv import MalformedPacket
 class Application(Protocol):
     """An endpoint behind a local face, sans-IO like everything else.
 
-    It has new outputs or another deadline only after the host has called it, or another application of the
-    same host, or a link has changed; after any other call Host.stir() or settle() has to follow.
+    A frame that the forwarder does not pass to any application of its host gives none of them new outputs or
+    another deadline. Whatever else calls one has to call Host.stir(), settle() or wake() afterwards.
     """
 
     def receive(self, packet: bytes, now: int) -> None:
@@ -58,8 +58,8 @@ class Host:
         self._timers: Timers[int] = Timers()  # of reliable links
         self._stirred: dict[int, None] = {}  # reliable links whose deadlines or frames may have changed
         self._applications: dict[int, Application] = {}
-        self._is_stirred = True  # whether an application may have new outputs, or another deadline
-        self._application_due: int | None = None  # the earliest of their deadlines, unless it is stirred
+        self._asks = True  # whether applications may have new outputs, or other deadlines
+        self._application_due: int | None = None  # the earliest deadline, unless the host asks
         self._pacers: dict[int, Pacer] = {}
         self._next_face = first_face
         self._now = 0
@@ -110,7 +110,7 @@ class Host:
         """Remove a face, with all that waits for it or on it; no effect if there is none of that number."""
         if face in self.forwarder.faces:
             self._now = now
-            self._is_stirred = True
+            self._asks = True
             for gone in (self._links, self._applications, self._pacers):
                 gone.pop(face, None)
             self._clear_timer(face)
@@ -128,7 +128,7 @@ class Host:
     def set_link(self, face: int, up: bool, now: int) -> None:
         """Set whether a link is up."""
         self._now = now
-        self._is_stirred = True
+        self._asks = True
         self._links[face].reset(self.forwarder.rng.getrandbits(64))
         if face in self._reliable:
             self._stirred[face] = None
@@ -139,7 +139,7 @@ class Host:
         """Attach an application; return its face's number, which is the given one or the next."""
         face = self._new_face(local=True, number=number)
         self._applications[face.number] = application
-        self._is_stirred = True
+        self._asks = True
         return face.number
 
     def _new_face(
@@ -197,8 +197,8 @@ class Host:
     def next_deadline(self) -> int | None:
         """Return when wake() is due, ns."""
         self._set_timers()
-        if self._is_stirred:
-            self._is_stirred = False
+        if self._asks:
+            self._asks = False
             self._application_due = earliest(*[each.next_deadline() for each in self._applications.values()])
         return earliest(self.forwarder.next_deadline(), self._timers.next_deadline(), self._application_due)
 
@@ -206,12 +206,11 @@ class Host:
         """Process the deadlines of the forwarder, the links and the applications."""
         self._now = now
         self.forwarder.wake(now)
-        if self._is_stirred or (self._application_due is not None and self._application_due <= now):
-            self._is_stirred = True
-            for application in self._applications.values():
-                deadline = application.next_deadline()
-                if deadline is not None and deadline <= now:
-                    application.wake(now)
+        self._asks = True
+        for application in self._applications.values():
+            deadline = application.next_deadline()
+            if deadline is not None and deadline <= now:
+                application.wake(now)
         self._set_timers()
         for face in sorted(self._timers.expire(now)):
             self._reliable[face].wake(now)
@@ -230,8 +229,10 @@ class Host:
         self._timers.set(face, None)
 
     def stir(self) -> None:
-        """Ask the applications for outputs and deadlines next time, as they were called from elsewhere."""
-        self._is_stirred = True
+        """Ask the applications, which were called from elsewhere: at the next take_outputs(), then at
+        next_deadline().
+        """
+        self._asks = True
 
     def settle(self, now: int) -> None:
         """Process the outputs of applications that were called from elsewhere."""
@@ -250,11 +251,11 @@ class Host:
                 if application is None:
                     self._transmit(face, packet)
                 else:
-                    self._is_stirred = True
+                    self._asks = True
                     application.receive(packet, now)
             if packets:
                 self._all_sent()
-            if self._is_stirred:
+            if self._asks:
                 for face, application in list(self._applications.items()):
                     for packet in application.take_outputs():
                         self.forwarder.receive(face, packet, now)

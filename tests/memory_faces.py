@@ -103,6 +103,7 @@ class Node:
             self.faces,
             authorisation=authorisation or Authorisation(),
             started=START,
+            stir=lambda: None,
         )
         self.forwarder.add_face(INTERNAL_FACE, local=True)
         self.management.start()

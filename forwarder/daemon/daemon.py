@@ -34,7 +34,10 @@ _ANYWHERE = ("0.0.0.0", "::")
 
 def attach_management(host: Host, faces: Faces, authorisation: Authorisation) -> Management:
     """Attach the management protocol under /localhost/nfd."""
-    management = Management(host.forwarder, faces, authorisation=authorisation, started=faces.driver.clock())
+    started = faces.driver.clock()
+    management = Management(
+        host.forwarder, faces, authorisation=authorisation, started=started, stir=host.stir
+    )
     management.extend(FeednetModule(host.forwarder, management.counters, host, faces.driver.drops))
     host.attach(management, INTERNAL_FACE)
     management.start()

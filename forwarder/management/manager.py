@@ -55,6 +55,7 @@ class Management(Outputs):
         authorisation: privileges of signers.
         started: start time of the forwarder, ns since 1970. All times here are such, as commands carry the
             time of their signing.
+        stir: called when next_deadline() has changed by what a strategy has learnt; see Host.stir.
 
     Attributes:
         rib: the routes.
@@ -70,8 +71,10 @@ class Management(Outputs):
         *,
         authorisation: Authorisation,
         started: int,
+        stir: Callable[[], None],
     ) -> None:
         super().__init__()
+        self._stir = stir
         self.rib = Rib(forwarder.fib)
         self.counters: Counter[str] = Counter()
         self._forwarder = forwarder
@@ -237,6 +240,7 @@ class Management(Outputs):
 
     def _learn(self, face: int, announcement: bytes, now: int) -> None:
         is_learnt = self._routes.learn(face, announcement, now)
+        self._stir()
         self.counters["learnt" if is_learnt else "unlearnt"] += 1
 
     # Sent packets

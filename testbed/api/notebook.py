@@ -7,9 +7,10 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from html import escape
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any
 
 _PAUSE_S = 0.1
 """Time between two drawings, at least."""
@@ -89,7 +90,8 @@ def _percent(share: float | None) -> str:
     return "" if share is None else f"{share:.0%}"
 
 
-class Player(NamedTuple):
+@dataclass(frozen=True, eq=False, repr=False)
+class Player:
     """A player, which a notebook shows where it is the value of a cell.
 
     Args:

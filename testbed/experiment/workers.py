@@ -54,14 +54,14 @@ def report(message: Any) -> None:
 def rare_collections() -> Iterator[None]:
     """Look for cyclic garbage a hundredth as often, and only among new objects: what runs in virtual time
     leaves hardly any, and looking takes 5 to 10 % of the time."""
-    before, is_worker = gc.get_threshold(), gc.get_freeze_count() > 0  # see _begin()
+    before, is_frozen = gc.get_threshold(), gc.get_freeze_count() > 0  # as a worker is: see _begin()
     gc.set_threshold(100 * before[0], *before[1:])
-    if not is_worker:
+    if not is_frozen:
         gc.freeze()
     try:
         yield
     finally:
-        if not is_worker:
+        if not is_frozen:
             gc.unfreeze()
         gc.set_threshold(*before)
 

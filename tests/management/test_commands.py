@@ -1,12 +1,18 @@
 """Each command: bytes that go in, bytes that come out, and what has changed since."""
 
+from random import Random
+
 import pytest
-from memory_faces import START, Node
+from memory_faces import START, MemoryFaces, Node
 from signing import announcement, digest, named, number, old_command, parameters, signed_command
 
 from base.units import MS
+from forwarder.forwarder import Forwarder
+from forwarder.host import Host
+from forwarder.management.authorisation import Authorisation
+from forwarder.management.manager import Management
 from forwarder.management.parameters import ControlParameters, parse_parameters
-from forwarder.tables.face import FIRST_FACE, Persistency
+from forwarder.tables.face import FIRST_FACE, INTERNAL_FACE, Persistency
 from forwarder.tables.fib import NextHop
 from forwarder.wire.name import from_uri, to_uri
 from forwarder.wire.packet import make_data, make_interest, parse_data, parse_interest
@@ -409,6 +415,24 @@ def test_what_a_strategy_learns_lasts_ten_minutes_at_most() -> None:
     spoilt[-1] ^= 1
     node.forwarder.announce(APPLICATION, bytes(spoilt), START)
     assert node.management.counters == {"learnt": 1, "unlearnt": 3}
+
+
+def test_a_host_wakes_the_management_when_a_learnt_route_ends() -> None:
+    """A strategy calls it, while the host asks no application."""
+    host = Host(Forwarder(rng=Random(1)))
+    forwarder, link = host.forwarder, host.add_link()
+    rules = Authorisation()
+    faces = MemoryFaces(forwarder)
+    host.attach(
+        Management(forwarder, faces, authorisation=rules, started=START, stir=host.stir), INTERNAL_FACE
+    )
+    host.wake(START)
+    host.take_outputs()
+    assert host.next_deadline() is None
+    forwarder.announce(link, announcement("/site", period=60_000), START)
+    assert host.next_deadline() == START + 60_000 * MS
+    host.wake(START + 60_000 * MS)
+    assert forwarder.fib.lookup(from_uri("/site/x")) == ()
 
 
 def test_a_strategy_is_told_what_an_application_has_announced() -> None:

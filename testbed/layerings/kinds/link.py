@@ -138,6 +138,7 @@ class LinkNode(NdnNode):
             self._attachment = self._home, attached
             for device in self.devices:
                 device.move(self._home)
+            self.host.stir()
 
     def _add_feeds(self) -> None:
         self._idle = {}  # ids have no routes, nor have those of idle feeds

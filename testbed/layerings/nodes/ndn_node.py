@@ -224,7 +224,6 @@ class NdnNode(Node):
 
     def reroute(self, network: Topology, routing: Routing) -> None:
         """Replace the routes over links by the best ones now."""
-        self.host.stir()
         before, self._over_links = self._over_links, {}
         for prefixes, sources in self._sources:
             for peer, cost in ways(network, self.name, sources, routing).items():

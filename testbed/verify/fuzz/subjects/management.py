@@ -127,7 +127,7 @@ class _Node(Timed):
             localhop=(LocalhopRule(certfile="any"),), announcement=(AnnouncementRule(certfile="any"),)
         )
         self.management = Management(
-            forwarder, self._faces, authorisation=Authorisation(rules), started=self.now
+            forwarder, self._faces, authorisation=Authorisation(rules), started=self.now, stir=host.stir
         )
         self.management.extend(FeednetModule(forwarder, self.management.counters))
         host.attach(self.management, INTERNAL_FACE)

@@ -306,7 +306,7 @@ def _left(name: str, what: str) -> Violation:
 
 
 _NO_STATE = frozenset(
-    {"counters", "rejected", "failures", "oversized", "_now", "_is_stirred", "_application_due"}
+    {"counters", "rejected", "failures", "oversized", "_now", "_asks", "_application_due"}
     | {*PACKET_COUNTERS, *BYTE_COUNTERS}
 )
 """Counters, times of last arrivals, and a host's knowledge of what its applications will say."""

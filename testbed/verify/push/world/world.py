@@ -65,7 +65,7 @@ class World:
         self._grants = Grants((node.name for node in story.nodes if not node.push), turns)
         observers = (self._grants, self._sources, self._beside)
         self._carrier = Carrier(network, time, log, observers, self._take_in, self._receive)
-        self._do = StepRunner(network, time, log, observers, self._prod, self._deliver).do
+        self._do = StepRunner(network, time, log, observers, self._process_node, self._deliver).do
         for place in network.places.values():
             network.start(place)
 
@@ -100,7 +100,7 @@ class World:
         if self._beside.is_there:
             self._beside.stop()
             for place in places:
-                self._prod(place)
+                self._process_node(place)
             lifetime = self._beside.longest(lifetime)
         self._time.run(self.now + lifetime + LINGER_NS)
         self._check_ended()
@@ -208,11 +208,6 @@ class World:
                 self._process_node(place)
 
         return Alarm(self._time, ring, MAX_WAKES, stuck)
-
-    def _prod(self, place: NodePlace) -> None:
-        """Have a node take a turn after its applications were called from elsewhere."""
-        place.host.stir()
-        self._process_node(place)
 
     def _process_node(self, place: NodePlace) -> None:
         """Have a node take a turn: receive the waiting frames, process deadlines, send."""
