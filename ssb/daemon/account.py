@@ -280,7 +280,8 @@ class Account:
         changed, self._unordered = self._unordered, set()
         for feed in sorted(changed):
             self.views.restate(feed, self.merged.tree(feed).view())
-        return bool(changed) | ("views" in self.__dict__ and dispute_ends(self.graph, self.merged))
+        is_disputed = "views" in self.__dict__ and dispute_ends(self.graph, self.merged)
+        return is_disputed or bool(changed)
 
     def why(self) -> str:
         """Return why nothing can be published now, with the remedies; "" if messages can be."""

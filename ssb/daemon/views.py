@@ -258,7 +258,7 @@ def dispute_ends(graph: Graph, merged: MergedFeeds) -> bool:
         first = merged.fork_of(feed)
         if first is not None and ends[feed].sequence >= first:
             disputed.add(feed)
-            for message in forks[feed]:
+            for message in forks.get(feed) or ():  # a damaged proof is lost when it is read
                 end = end_of(feed, message.sequence, message.content)
                 if end is not None and end.successor is not None:
                     graph.succeed(feed, end.successor)  # so a block holds for it, too

@@ -178,6 +178,7 @@ class BranchReader(WrappedSubscription):
     """A Subscription to a branch, which lets the application have its items behind what they follow.
 
     Until the message before its first item is here, the branch waits in the subscription's own buffer.
+    An item that is no message raises InvalidMessage: for runs, whose authors are honest.
 
     Args:
         inner: the subscription.
