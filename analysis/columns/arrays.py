@@ -16,6 +16,17 @@ def with_codes(table: pa.Table) -> pa.Table:
     return pa.Table.from_arrays(columns, names=table.column_names)
 
 
+def compact(table: pa.Table) -> pa.Table:
+    """Return a table, as a slice of one, whose dictionaries have no texts but its own: work over all texts of
+    a dictionary is then work over this table's.
+    """
+    columns = [
+        column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+        for column in table.columns
+    ]
+    return with_codes(pa.Table.from_arrays(columns, names=table.column_names))
+
+
 def encoded(column: pa.ChunkedArray) -> pa.DictionaryArray:
     """Return texts as a dictionary array without duplicates."""
     whole = pc.dictionary_encode(column).unify_dictionaries().combine_chunks()

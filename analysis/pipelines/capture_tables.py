@@ -1,7 +1,7 @@
 """Third-party captures: every table of analysis.tables.schema, computed from the packets alone.
 
 analysis.spark.to_parquet has written packets in directories by run, node and interface; the other tables are
-written beside them, by run. The engine computes each once, without holding it in one place.
+written beside them, by run. The engine computes each once: docs/cluster.md says what it holds in one place.
 """
 
 import shutil

@@ -135,7 +135,8 @@ def captured_latency(messages: DataFrame, nodes: pa.Table) -> DataFrame:
     """
     parts = (pc.sum(nodes["rows"]).as_py() or 0) // ROWS + 1
     columns = (*_ITEM, "name", "direction", "time", "payload_bytes")
-    told = messages.where((F.col("kind") == "data") & F.col("direction").isNotNull()).select(*columns)
+    is_told = (F.col("kind") == "data") & F.col("direction").isNotNull() & F.col("name").isNotNull()
+    told = messages.where(is_told).select(*columns)
     of_names = told.withColumn("part", F.pmod(F.crc32("name"), F.lit(parts)))
     return of_names.groupBy("part").applyInArrow(_delays, LATENCY.spark)
 

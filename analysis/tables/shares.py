@@ -120,7 +120,7 @@ def divided(packets: DataFrame, nodes: pa.Table) -> DataFrame:
     of_data = F.array_distinct(F.array_compact(F.array("by_name", "by_feed")))
     some = F.when(is_data, of_data).otherwise(F.array(F.coalesce("by_feed", "by_name", F.lit(0))))
     every = F.sequence(F.lit(0), F.col("shares").cast("int") - 1)
-    placed = F.explode(F.when(F.col("hello").isNotNull() | is_proof, every).otherwise(some))
+    placed = F.explode(F.when((F.col("kind") == "hello") | is_proof, every).otherwise(some))
     found = packets.withColumn("of_node", placed).withColumn("share", F.col("first") + F.col("of_node"))
     found = found.withColumn(OF_FEED, F.col("of_node").eqNullSafe(F.col("by_feed")))
     return found.drop("first", "shares", "depth", "of_node", "by_name", "by_feed")

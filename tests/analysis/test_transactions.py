@@ -9,7 +9,7 @@ from table import data, interest, item, lli, nack, packets
 from analysis.spark.engine import frame
 from analysis.spark.parquet import of_table
 from analysis.tables import shares
-from analysis.tables.schema import PACKETS, TRANSACTIONS
+from analysis.tables.schema import EVENTS, PACKETS, TRANSACTIONS
 from analysis.tables.shares import followed, nodes_of
 from analysis.tables.transactions import FOLLOWER, follow
 
@@ -313,3 +313,18 @@ def test_shares_do_not_show(spark, monkeypatch, rows, story):
     assert columns_of(of_table(parted, "transactions", TRANSACTIONS.arrow).toArrow(), *names) == columns_of(
         follow(table), *names
     )
+
+
+@pytest.mark.spark
+def test_a_nack_that_carries_a_hello_is_an_event_once(spark, monkeypatch):
+    """A Hello concerns all shares of a node, and nothing that only carries one does."""
+    asked = interest("/a", 1) | {"hello": b"x"}
+    told = packets(asked, nack(asked, 2), *(interest(f"/{place}", 3) for place in range(8)))
+    found = []
+    for rows in (1 << 19, 3):
+        monkeypatch.setattr(shares, "ROWS", rows)
+        whole = frame(spark, told, PACKETS.spark)
+        events = of_table(followed(whole, nodes_of(whole), FOLLOWER), "events", EVENTS.arrow).toArrow()
+        found.append(columns_of(events, "event", "name", "time"))
+    assert found[0] == found[1]
+    assert [event for event, _, _ in found[1]].count("nack") == 1

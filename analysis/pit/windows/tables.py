@@ -1,4 +1,4 @@
-"""PIT reconstruction of captures of any size: packets in, entries and states out.
+"""PIT reconstruction of captures: packets in, entries and states out.
 
 Theory of operation. Entries do not depend on each other. So packets are divided by node and, if there are
 many, by names and feeds (analysis.tables.shares); each part is followed by itself, in windows (PitScan). Its
@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from analysis.columns.arrays import coded, starts, values
+from analysis.columns.arrays import coded, compact, starts, values
 from analysis.columns.values import ALL
 from analysis.files import Rows
 from analysis.pit.entry import COUNTED, State
@@ -78,7 +78,7 @@ def pits(ends: Mapping[str, int] | None = None, breaks: pa.Table | None = None) 
     def follow(share: pa.Table, of_run: Ends) -> dict[str, pa.Table]:
         run, node = (share[name][0].as_py() for name in _BY_NODE)
         model = PitScan(broken.get((run, node)))
-        windows = (share.slice(begin, WINDOW) for begin in range(0, len(share), WINDOW))
+        windows = (compact(share.slice(begin, WINDOW)) for begin in range(0, len(share), WINDOW))
         told = zip(*map(model.push, windows), model.finish(known.get(run, of_run.packets)), strict=True)
         entries, steps = map(pa.concat_tables, told)
         named = {
