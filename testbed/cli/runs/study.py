@@ -1,6 +1,6 @@
 """`feednet study`: many runs of several scenarios, and the claims that they decide."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import click
@@ -13,11 +13,11 @@ from testbed.cli.progress import counted
 from testbed.cli.runs.report import check_analysis
 from testbed.errors import UserError, shown, suggestion
 from testbed.experiment.options import RunOptions
-from testbed.study.cells import planned
+from testbed.study.cells import Cell, Kept, planned
 from testbed.study.decide import Decided, Found, decide
 from testbed.study.figures import write_figures
 from testbed.study.pages import interval, results_path
-from testbed.study.results import Results, needed
+from testbed.study.results import Results, Row, needed
 from testbed.study.run import Means, collect, run, write_pages
 from testbed.study.spec import StudySpec, load
 
@@ -92,15 +92,24 @@ def study(
         write_pages(chosen, cells, kept, directory)
         write_figures(chosen, results, directory / "figures")
     if keep and before is not None:
-        results = before
-        for runs in dict.fromkeys(row.runs for row in rows):
-            made = collect(
-                [row for row in rows if row.runs == runs], [cell for cell in cells if cell.runs == runs], kept
-            )
-            results = results.updated(runs, made, whole)
+        results = _updated(before, rows, cells, kept, whole)
     target = known if keep else directory / known.name
     results.write(target)
     result("results", str(target))
+
+
+def _updated(
+    results: Results,
+    rows: Sequence[Row],
+    cells: Sequence[Cell],
+    kept: Mapping[str, Kept],
+    whole: Sequence[Row],
+) -> Results:
+    """Return results in which rows were made again, with all others of their runs; `whole`: the study's."""
+    for runs in dict.fromkeys(row.runs for row in rows):
+        own, ran = [row for row in rows if row.runs == runs], [cell for cell in cells if cell.runs == runs]
+        results = results.updated(runs, collect(own, ran, kept), whole)
+    return results
 
 
 def _claims(study: StudySpec, only: Sequence[str]) -> list[str]:
