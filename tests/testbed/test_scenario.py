@@ -223,7 +223,7 @@ BAD = [
         )
     ),
     (
-        GOOD + '[fork]\npublisher = "r1"\nafter = 1\ncure = "merge"',
+        GOOD.replace("lli", "sync") + '[fork]\npublisher = "r1"\nafter = 1\ncure = "merge"',
         r"cannot carry branches that are merged, which the scenario has",
     ),
     (
