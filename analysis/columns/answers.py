@@ -1,8 +1,8 @@
-"""PIT entries that the Data of a window may satisfy. The rules are in analysis/pit/model.py.
+"""Names and selectors of Interests that Data may satisfy. The rules are in analysis/pit/model.py.
 
-A classic entry's key is a number here: its name's in the window, and two bits for CanBePrefix and
-MustBeFresh. numpy looks prefixes up, since each component of a Data's name ends one: in a Python loop over
-names this took most of the time.
+A key is a number here: its name's among all names at hand, and two bits for CanBePrefix and MustBeFresh.
+numpy looks prefixes up, since each component of a Data's name ends one: in a Python loop over names this took
+most of the time.
 """
 
 import numpy as np

@@ -17,9 +17,7 @@ def with_codes(table: pa.Table) -> pa.Table:
 
 
 def compact(table: pa.Table) -> pa.Table:
-    """Return a table, as a slice of one, whose dictionaries have no texts but its own: work over all texts of
-    a dictionary is then work over this table's.
-    """
+    """Return a table whose dictionaries hold only the values in use, as those of a slice do not."""
     columns = [
         column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
         for column in table.columns

@@ -254,17 +254,17 @@ def _long_lived(rows: _Rows) -> pa.Table:
     return _table(rows, chains, "lli", nothing, nothing)
 
 
-def _chained(rows: _Rows, row: Ints, starts: Flags, is_ask: Flags, is_item: Flags | None = None) -> _Chains:
-    """Sum up rows in order, in chains that begin where `starts` is set.
+def _chained(rows: _Rows, row: Ints, begins: Flags, is_ask: Flags, is_item: Flags | None = None) -> _Chains:
+    """Sum up rows in order, in chains that begin where `begins` is set.
 
     Without `is_item`, at most one answer ends a chain; with it, any number of items and Nacks, of which the
     first item counts, or else the first Nack.
     """
-    at = np.flatnonzero(starts)
+    at = np.flatnonzero(begins)
     if not len(at):
         of = np.zeros(0, np.int64)
         return _Chains(of, of, of, of, of, of, of, of, pa.array([], pa.list_(_MOMENT)))
-    which = np.cumsum(starts) - 1
+    which = np.cumsum(begins) - 1
     count = np.add.reduceat(is_ask.astype(np.int64), at)
     last = row[at + count - 1]  # requests precede answers
     size = rows.size[row]
@@ -278,7 +278,7 @@ def _chained(rows: _Rows, row: Ints, starts: Flags, is_ask: Flags, is_item: Flag
             answer[which[place]] = row[place]
         seen = np.unique(np.stack([which[is_item], rows.seq[row[is_item]]], axis=1), axis=0)[:, 0]
         items = np.bincount(seen, minlength=len(at)).astype(np.int64)
-    again = row[is_ask & ~starts]
+    again = row[is_ask & ~begins]
     moments = pa.StructArray.from_arrays(
         [pa.array(rows.time[again]), pa.array(rows.size[again])], fields=list(_MOMENT)
     )

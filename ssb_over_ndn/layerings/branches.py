@@ -98,12 +98,13 @@ class BranchPublisher:
         self._own, self._first, self._others = own, first, others
         self._disk = disk
         self._items: dict[int, Data] = {}
+        self._tip = 0
         self._events: list[Event] = []
         self._outputs: list[bytes] = []
         self._server = FeedServer(
             name,
             self._items.get,
-            lambda: max(self._items, default=0),
+            lambda: self._tip,
             oldest=lambda: first,
             announcer=announcer,
         )
@@ -170,6 +171,7 @@ class BranchPublisher:
         self._branches.resume(message)
         if message.sequence < self._first:
             return None
+        self._tip = message.sequence
         item = self._items[message.sequence] = parse_data(message_packet(message, self._name))
         return item
 
@@ -193,18 +195,22 @@ class BranchReader(WrappedSubscription):
         self.named: list[Named] = []
         self._branches = branches
         self._held: list[Item] = []
+        self._awaited: str | None = None  # the message that the held item follows
         self._is_rooted = False
 
     @property
     def is_due(self) -> bool:
         """Whether a branch that has waited can go on."""
-        return bool(self._held) and self._follows(self._held[0])
+        is_there = self._awaited is None or self._branches.get(self._awaited) is not None
+        return bool(self._held) and is_there
 
     def take_items(self, limit: int | None = None) -> list[Item]:
         """See Subscription."""
         items: list[Item] = []
         if not self._is_rooted:
-            self._held = self._held or super().take_items(1)
+            if not self._held:
+                self._held = super().take_items(1)
+                self._awaited = Message.from_text(self._held[0].message).previous if self._held else None
             if not self.is_due:
                 return []
             items, self._held, self._is_rooted = self._held, [], True
@@ -213,10 +219,6 @@ class BranchReader(WrappedSubscription):
         self._branches.append(messages, 0.0)
         self.named += [each for message in messages for each in named_in(message)]
         return items
-
-    def _follows(self, item: Item) -> bool:
-        message = Message.from_text(item.message)
-        return message.previous is None or self._branches.get(message.previous) is not None
 
 
 class Branch(NamedTuple):

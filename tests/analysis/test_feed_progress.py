@@ -160,6 +160,14 @@ def test_latency_from_the_first_node_that_sends_to_every_other(spark):
     ]
 
 
+def test_data_without_a_name_have_no_latency(spark):
+    """As of packets that a capture has cut."""
+    named = [data("/a", 1, "out", node="p"), data("/a", 4, "in", node="s")]
+    packets = messages(spark, *named, data(None, 1, "out", node="p"), data(None, 5, "in", node="s"))
+    table = captured_latency(packets, nodes_of(packets))
+    assert rows(table, "node", "name", "latency_ns") == [("s", "/a", 3)]
+
+
 def test_frames_of_captures_count_once(spark):
     packets = messages(
         spark,

@@ -8,19 +8,21 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pytest
 
+from analysis.columns.arrays import with_codes
 from analysis.columns.values import ALL
 from analysis.packet_schema import ARROW_TYPES
 from analysis.packet_schema import COLUMNS as PACKETS
 from analysis.pit.entry import Interval, Message
 from analysis.pit.model import PitModel
 from analysis.pit.windows import tables
+from analysis.pit.windows.scan import PitScan
 from analysis.pit.windows.tables import write_pits
 from analysis.pit.windows.window import COLUMNS
 from analysis.spark.engine import frame
 from analysis.spark.parquet import of_table
 from analysis.tables import shares
 from analysis.tables.schema import PIT_INTERVALS, PIT_OCCUPANCY
-from analysis.tables.shares import divided, followed, nodes_of
+from analysis.tables.shares import Ends, divided, followed, nodes_of
 
 TYPES = {column.name: ARROW_TYPES[column.type] for column in PACKETS}
 NODES = {"a": ("a-eth0", "a-eth1"), "b": ("b-eth0", None)}
@@ -122,6 +124,26 @@ def test_packets_in_any_order_come_to_what_they_do(spark, packets, tmp_path, mon
     (tmp_path / "pit_occupancy" / "layering=gone").mkdir(parents=True)
     write_pits(frame(spark, packets), tmp_path)
     check(tmp_path)
+
+
+def test_a_window_of_a_long_share_has_names_of_its_own(monkeypatch):
+    """Work in a window is over all of its names: with those of the whole share it would be quadratic."""
+    of_node = table_of("x").filter(pc.field("node") == min(NODES))
+    share = with_codes(of_node).sort_by([("time", "ascending"), ("frame", "ascending")])
+    seen, push = [], PitScan.push
+
+    def noted(scan, window):
+        seen.append(window["name"].chunk(0).dictionary)
+        return push(scan, window)
+
+    monkeypatch.setattr(PitScan, "push", noted)
+    for window, windows in ((len(share), 1), (100, -(-len(share) // 100))):
+        seen.clear()
+        monkeypatch.setattr(tables, "WINDOW", window)
+        tables.pits().follow(share, Ends(1 << 60, 1 << 60))
+        assert len(seen) == windows
+        assert max(map(len, seen)) <= window
+    assert len(pa.chunked_array(seen).unique()) > max(map(len, seen))
 
 
 @pytest.mark.parametrize("node", NODES)

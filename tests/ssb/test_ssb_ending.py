@@ -1,6 +1,7 @@
 """Ends of feeds: what ends one, that nothing comes behind, who goes on, and that nobody asks for more."""
 
 import json
+import sqlite3
 from contextlib import closing
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from local_peers import LocalPeers
 
 from ssb.canonical import stringify
-from ssb.daemon.account import Account
+from ssb.daemon.account import STORE, Account
 from ssb.ending import END, End, end_content, end_in, end_of
 from ssb.graph import Graph, Relation
 from ssb.keys import Identity, encode_base64, feed_ref
@@ -389,3 +390,19 @@ def test_an_end_before_the_fork_counts(tmp_path: Path) -> None:
         account.feeds.prove((branch[2], other))
         account.restate()
         assert account.graph.is_following(account.identity.ref, NEW.ref)
+
+
+def test_a_damaged_proof_of_two_ends_ends_no_peer(tmp_path: Path) -> None:
+    """It was sound when it was first read."""
+    start = feed(OLD, POST)
+    ends = [Message.create(OLD, start[-1], end_content(OLD.ref, heir), 1) for heir in (NEW, OTHER)]
+    with closing(Account(tmp_path)) as account:
+        for end in ends:
+            accept(account, [*start, end])
+        assert list(account.graph.disputed()) == [OLD.ref]
+        with closing(sqlite3.connect(tmp_path / STORE)) as database, database:
+            database.execute("UPDATE forks SET second = x'00'")
+        account.restate()  # the proof is read, and lost
+        account.restate()
+        assert account.feeds.fork_of(OLD.ref) is None
+        assert not account.graph.disputed()

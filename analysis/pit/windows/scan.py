@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from analysis.columns.arrays import with_codes
+from analysis.columns.arrays import compact, with_codes
 from analysis.pit.entry import Interval, Message
 from analysis.pit.hellos import may_change
 from analysis.pit.model import PitModel
@@ -32,7 +32,7 @@ from analysis.pit.windows.results import (
     table_of,
 )
 from analysis.pit.windows.vector import MOST_ROWS, cut
-from analysis.pit.windows.window import COLUMNS, Window, compact, messages
+from analysis.pit.windows.window import COLUMNS, Window, messages
 from captures.formats.records import Ints
 
 

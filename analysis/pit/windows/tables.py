@@ -6,7 +6,7 @@ changes are steps, which one task of a run adds up to the states of each node an
 """
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
 
@@ -78,8 +78,8 @@ def pits(ends: Mapping[str, int] | None = None, breaks: pa.Table | None = None) 
     def follow(share: pa.Table, of_run: Ends) -> dict[str, pa.Table]:
         run, node = (share[name][0].as_py() for name in _BY_NODE)
         model = PitScan(broken.get((run, node)))
-        windows = (compact(share.slice(begin, WINDOW)) for begin in range(0, len(share), WINDOW))
-        told = zip(*map(model.push, windows), model.finish(known.get(run, of_run.packets)), strict=True)
+        end = known.get(run, of_run.packets)
+        told = zip(*map(model.push, _windows(share)), model.finish(end), strict=True)
         entries, steps = map(pa.concat_tables, told)
         named = {
             PIT_INTERVALS.name: entries,
@@ -94,6 +94,16 @@ def pits(ends: Mapping[str, int] | None = None, breaks: pa.Table | None = None) 
 
     tables = {PIT_INTERVALS.name: PIT_INTERVALS.arrow, _STEPS: STEPS}
     return Follower((*_BY_NODE, *COLUMNS), tables, follow)
+
+
+def _windows(share: pa.Table) -> Iterator[pa.Table]:
+    """Yield the windows of a share: if they are several, each with names of its own, as a window's work is
+    over all of its names.
+    """
+    if len(share) <= WINDOW:
+        yield share
+    else:
+        yield from (compact(share.slice(begin, WINDOW)) for begin in range(0, len(share), WINDOW))
 
 
 def _broken(breaks: pa.Table | None) -> dict[tuple[str, str], pa.Table]:

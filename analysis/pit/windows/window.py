@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from analysis.columns.answers import CAN_BE_PREFIX, KEYS, copied, keys_of, satisfied
-from analysis.columns.arrays import encoded, numbers, values, with_codes
+from analysis.columns.arrays import encoded, numbers, values
 from analysis.packet_schema import FORK, MESSAGES, NOTICES
 from analysis.pit.entry import Message
 from analysis.pit.model import PitModel
@@ -243,15 +243,6 @@ def by_node(rows: pa.Table) -> Iterator[tuple[str, pa.Table]]:
     for low, high in zip(starts, [*starts[1:], len(order)], strict=True):
         own = rows if len(starts) == 1 else rows.take(pa.array(order[low:high]))
         yield nodes.dictionary[int(codes[order[low]])].as_py(), own
-
-
-def compact(table: pa.Table) -> pa.Table:
-    """Return a table whose dictionaries hold only the values in use."""
-    arrays = [
-        pc.cast(column, pa.string()) if pa.types.is_dictionary(column.type) else column
-        for column in table.columns
-    ]
-    return with_codes(pa.Table.from_arrays(arrays, names=table.column_names))
 
 
 def _looked_up(values: Sequence[int], codes: Ints) -> Ints:
