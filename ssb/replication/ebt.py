@@ -340,6 +340,7 @@ class Ebt(Replicator):
             exchange.sent, room, has_more = self._append_messages(feed, exchange.sent, room, bodies)
             if has_more:
                 session.ready[feed] = None
+        self._changed.pop(number, None)
         return bodies
 
     def next_deadline(self) -> int | None:

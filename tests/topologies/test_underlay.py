@@ -98,6 +98,32 @@ def test_a_stream_brings_everything_there_and_back(loss: float) -> None:
     assert echo.events[0][1] == Opened(-1, (net.address("a"), echo.events[0][1].peer[1]), PORT)  # type: ignore[union-attr]
 
 
+class Woken(Source):
+    """Notes when it is woken, and how often it is asked for its deadline."""
+
+    wakes: tuple[int, ...] = ()
+    asked = 0
+
+    def next_deadline(self) -> int | None:
+        self.asked += 1
+        return super().next_deadline()
+
+    def wake(self, now: int) -> None:
+        self.wakes += (now,)
+        super().wake(now)
+
+
+def test_what_concerns_tcp_alone_does_not_wake_a_program() -> None:
+    """Acknowledgements come and go, and timers of the connection end; the program has one deadline."""
+    net = topology(bw_mbit=20.0, loss_percent=2.0)
+    source, sink = Woken((net.address("b"), PORT), bytes(400_000), at=MS), Quiet()
+    emulated = network(net, {"a": [Program(source, {})], "b": [Program(sink, {1: StreamPort(PORT)})]})
+    emulated.run(60 * SECOND)
+    assert len(sink.received(-1)) == 400_000
+    assert source.wakes == (MS,)
+    assert source.asked <= 2 + len(source.events) + len(source.wakes)
+
+
 def test_one_seed_gives_one_capture() -> None:
     def captured(seed: int) -> bytes:
         net = topology(bw_mbit=20.0, loss_percent=2.0)

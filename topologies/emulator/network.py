@@ -12,6 +12,7 @@ from random import Random
 
 from base.endpoint import Address, DatagramPort, Endpoint, GroupPort, LinkPort, Program
 from base.interface import Interface, LinkEnd
+from base.timers import earliest
 from captures.formats.pcapng import Direction, Writer
 from captures.layers.frames import UDP_HEADER, group_mac, udp_datagram
 from topologies.emulator.underlay import TTL, UDP, Packet, Station
@@ -181,16 +182,21 @@ class EmulatedNetwork(VirtualTime):
                     groups.setdefault((port.group, port.number), []).append((endpoint, number))
 
     def _wake(self, node: "_Node") -> None:
-        for endpoint, _ in node.programs:
-            endpoint.wake(self.now)
+        is_due = node.due is not None and node.due <= self.now
+        if is_due:
+            for endpoint, _ in node.programs:
+                endpoint.wake(self.now)
         node.station.wake(self.now)
-        self._settle(node)
+        self._settle(node, were_called=is_due)
 
-    def _settle(self, node: "_Node") -> None:
-        """Send the outputs of a node's programs, and set its alarm."""
+    def _settle(self, node: "_Node", were_called: bool = True) -> None:
+        """Send the outputs of a node's programs, and set its alarm.
+
+        Programs that were not called have no outputs, and their deadline is the one from before.
+        """
         self._active.add(node.name)
         station = node.station
-        is_busy = True
+        is_busy = were_called = were_called or (station.is_used and station.settle(self.now))
         while is_busy:
             for endpoint, ports in node.programs:
                 for number, payload, to in endpoint.take_outputs():
@@ -200,8 +206,9 @@ class EmulatedNetwork(VirtualTime):
                     elif isinstance(port, DatagramPort) and to is not None:
                         station.send(port, payload, to)
             is_busy = station.is_used and station.settle(self.now)
-        for endpoint, _ in node.programs:
-            node.alarm.set(endpoint.next_deadline())
+        if were_called:
+            node.due = earliest(*(endpoint.next_deadline() for endpoint, _ in node.programs))
+        node.alarm.set(node.due)
         if station.is_used:
             self._send_packets(node)
             node.alarm.set(station.next_deadline())
@@ -271,7 +278,7 @@ class EmulatedNetwork(VirtualTime):
 
     def _receive(self, node: "_Node", packet: Packet) -> None:
         if node.station.receive(packet, self.now):
-            self._settle(node)
+            self._settle(node, were_called=packet.protocol == UDP)
         else:
             self._send_packets(node)
 
@@ -289,6 +296,7 @@ class _Node:
         self.station = station
         self.ends: list[_End] = []
         self.programs: list[Program] = []
+        self.due: int | None = None  # of the programs, ns
         self.alarm: Alarm
 
 
