@@ -27,6 +27,7 @@ LONGER = {
     "archive": 100,
     "bottleneck": 300,
     "chat": 40,
+    "churn": 30,
     "cut-tree": 34,
     "deletion": 20,
     "failover": 70,
@@ -51,6 +52,7 @@ ONLY = {
     "archive": ("poll", "notify", "lli"),
     "bottleneck": ("pull", "lli"),
     "chat": ("ssb", "poll", "lli"),
+    "churn": ("persistent", "lli"),
     "commuter": ("poll", "lli"),
     "crowd": ("lli", "ebt"),
     "cut-tree": ("ebt",),
@@ -81,6 +83,16 @@ have all layerings over NDN."""
 _CITIZENS = [f"c{number}" for number in range(1, 7)]
 _PATIENCE = {"round": 3000, "claims": 1500, "retry": 1000, "pause": 150, "spread": 400, "gap": 150}
 SMALLER = {
+    "churn": {
+        "topology.users.number": 12,
+        "publishers": ["u1..u3"],
+        "subscribers": ["u4..u12"],
+        "workload.feeds": 3,
+        "workload.follows": 2,
+        "settle_ms": 6000,
+        "sessions.online_ms": 2000.0,
+        "sessions.offline_ms": 600.0,
+    },
     "crowd": {"topology.users.number": 7, "subscribers": ["u2..u7"], "settle_ms": 4000},
     "deletion": {
         "subscribers": ["p1..p8"],
