@@ -40,7 +40,7 @@ from testbed.scenario.sections import (
     TopologySpec,
     Workload,
 )
-from topologies.model import Topology
+from topologies.model import Topology, one_of_equals
 from topologies.ranges import expand_ranges
 
 MOST_SEED = 2**63 - 1
@@ -163,8 +163,8 @@ class Scenario(Section):
 
     @cached_property
     def network(self) -> Topology:
-        """The topology that `topology` describes."""
-        return self.topology.build()
+        """The topology that `topology` describes; the same object for all equal ones."""
+        return one_of_equals(self.topology.build())
 
     @cached_property
     def sources(self) -> tuple[str, ...]:

@@ -54,6 +54,13 @@ def test_options_override_the_file(tmp_path: Path) -> None:
     assert mine.layering_parameters("poll").model_dump()["window"] == 2
 
 
+def test_equal_networks_are_one_object() -> None:
+    """Runs of one process find each other's routes by it."""
+    networks = [load(name, seed=seed).network for name in ("line", "fanout") for seed in (1, 2)]
+    assert networks[0] is networks[1] is not networks[2]
+    assert networks[2] is networks[3]
+
+
 def test_files_are_relative_to_the_scenario(tmp_path: Path) -> None:
     (tmp_path / "net.conf").write_text("[nodes]\na: _\nb: _\nc: _\n[links]\na:b delay=10ms\nb:c delay=5ms\n")
     text = 'title = "t"\nlayerings = ["lli"]\n[topology]\nfile = "net.conf"\n[workload]\nfeed = "f.jsonl"\n'
