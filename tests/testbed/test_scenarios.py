@@ -27,6 +27,7 @@ WITH_SYNC_LOG = ("fanout-all", "many-feeds")
 FEW = {
     "bulk": ("ndn", "lli", "ndn-over-ssb"),
     "chat": ("ssb", "ebt", "poll", "sync", "lli"),
+    "churn": ("poll", "persistent", "sync", "sync-log", "lli", "ssb"),
     "commuter": ("pull", "poll", "long-lived", "sync", "lli", "ssb"),
     "crowd": ("lli", "persistent", "poll", "pull", "sync-log", "ssb", "ebt", "hub"),
     "deletion": ("holes",),
@@ -91,6 +92,7 @@ def test_there_are_the_scenarios_of_the_papers() -> None:
         "bottleneck",
         "bulk",
         "chat",
+        "churn",
         "commuter",
         "crowd",
         "cut-tree",
