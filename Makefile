@@ -86,13 +86,13 @@ docs: $(STAMPS)/docs
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	@echo "site/index.html"
 
-# At low priority, and resumable: what runs/study-claims keeps is not run again.
+# At low priority, and resumable: what runs/study-NAME keeps is not run again.
 paper-results: $(STAMPS)/dev
-	@nice -n 15 $(BIN)/feednet study claims --out runs/study-claims --keep
+	@for study in claims networks; do nice -n 15 $(BIN)/feednet study $$study --keep || exit 1; done
 	@$(BIN)/python docs/generate.py
 
 paper: $(STAMPS)/dev $(STAMPS)/latex
-	@$(BIN)/python -m testbed.study.paper claims paper/build
+	@$(BIN)/python -m testbed.study.paper claims networks paper/build
 	@cd paper && for pass in 1 2 3; do \
 		pdflatex -interaction=batchmode -halt-on-error -output-directory build paper.tex >/dev/null || \
 			{ grep -A 3 '^!' build/paper.log; exit 1; }; \

@@ -1,16 +1,18 @@
-"""The results of a study for LaTeX: a macro for each figure, a table of all claims, and the study's figures.
+"""The results of studies for LaTeX: a macro for each figure, a table of all claims, and the studies' figures.
 
-    python -m testbed.study.paper NAME DIRECTORY
+    python -m testbed.study.paper NAME... DIRECTORY
 
 writes `numbers.tex`, `claims.tex` and a PDF for each figure. In a text, `\\val{KEY}{PLACE}{PART}` is a part
 of what claim KEY expects at PLACE, from 1 on: of, to or effect, with "-ci" for its interval; n or verdict. At
-PLACE 0 it is the claim's verdict. What does not exist is an error of LaTeX. So no number has to be typed.
+PLACE 0 it is the claim's verdict; `\\val{study}{0}{PART}` is about all studies. What does not exist is an
+error of LaTeX. So no number has to be typed.
 """
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from analysis.report.paper.tables import escaped
 from testbed.study.decide import Decided, Found, Verdict, decide
@@ -25,8 +27,24 @@ _HEAD = r"""% Written by python -m testbed.study.paper: do not edit.
 """
 
 
-def macros(study: StudySpec, results: Results, decided: list[Decided]) -> dict[tuple[str, str, str], str]:
-    """Return what `\\val` gives, in LaTeX, by its three arguments."""
+class Part(NamedTuple):
+    """A study with its results, and the decided claims."""
+
+    study: StudySpec
+    results: Results
+    decided: list[Decided]
+
+
+def read(name: str) -> Part:
+    """Read a study and its results, and decide its claims. Raises UserError."""
+    study, path = load(name)
+    results = Results.read(results_path(path))
+    return Part(study, results, [decide(study, results, key) for key in study.claims])
+
+
+def macros(parts: Sequence[Part]) -> dict[tuple[str, str, str], str]:
+    """Return what `\\val` gives, in LaTeX, by its three arguments. No two studies may share a claim's key."""
+    decided = [claim for part in parts for claim in part.decided]
     found = {
         (claim.key, str(place), part): text
         for claim in decided
@@ -34,13 +52,26 @@ def macros(study: StudySpec, results: Results, decided: list[Decided]) -> dict[t
         for part, text in _parts(each)
     }
     found |= {(claim.key, "0", "verdict"): str(claim.verdict) for claim in decided}
-    found |= {("study", "0", name): fact for name, fact in results.facts.items()}
     counts = {str(verdict): sum(each.verdict is verdict for each in decided) for verdict in Verdict}
     found |= {("study", "0", name.replace(" ", "-")): str(count) for name, count in counts.items()}
     found["study", "0", "claims"] = str(len(decided))
-    found["study", "0", "seeds"] = str(study.seeds)
-    found["study", "0", "confidence"] = f"{study.confidence * 100:g} %"
+    found["study", "0", "runs"] = f"{sum(len({*_runs(part.results)}) for part in parts):,}"
+    found["study", "0", "seeds"] = _same(str(part.study.seeds) for part in parts)
+    found["study", "0", "confidence"] = _same(f"{part.study.confidence * 100:g} %" for part in parts)
     return {place: escaped(text) for place, text in found.items()}
+
+
+def _runs(results: Results) -> Iterator[tuple[str, str, str, int]]:
+    """Yield what identifies the run of each value."""
+    for row, known in results.values.items():
+        for seed in known:
+            yield row.runs, row.layering, row.setting, seed
+
+
+def _same(values: Iterable[str]) -> str:
+    """Return the value that all have; raise ValueError if they differ."""
+    [value] = set(values)
+    return value
 
 
 def _parts(found: Found) -> Iterator[tuple[str, str]]:
@@ -55,13 +86,13 @@ def _parts(found: Found) -> Iterator[tuple[str, str]]:
         yield f"{name}-ci", whole
 
 
-def claims_table(study: StudySpec, decided: list[Decided]) -> str:
+def claims_table(parts: Sequence[Part]) -> str:
     """Return all claims as a table of several pages."""
     lines = [
         r"\begin{longtable}{@{}p{0.25\textwidth}p{0.33\textwidth}p{0.23\textwidth}p{0.1\textwidth}@{}}",
         r"\toprule claim, and what it expects & figures & tested & verdict \\ \midrule \endhead",
     ]
-    for each in decided:
+    for study, each in ((part.study, each) for part in parts for each in part.decided):
         source = f" ({each.claim.source})" if each.claim.source else ""
         text = _plain(each.claim.text + source)
         wide = rf"\multicolumn{{3}}{{@{{}}p{{0.84\textwidth}}}}{{\textbf{{{text}}}}}"
@@ -79,20 +110,19 @@ def _plain(text: str) -> str:
     return re.sub(r"`(.*?)`", r"\\texttt{\1}", escaped(text))
 
 
-def write(name: str, directory: Path) -> None:
-    """Write the parts of a paper. Raises UserError and OSError."""
-    study, path = load(name)
-    results = Results.read(results_path(path))
-    decided = [decide(study, results, key) for key in study.claims]
+def write(names: Sequence[str], directory: Path) -> None:
+    """Write the parts of a paper from the results of studies. Raises UserError and OSError."""
+    parts = [read(name) for name in names]
     directory.mkdir(parents=True, exist_ok=True)
-    known = macros(study, results, decided).items()
     defined = "".join(
-        f"\\expandafter\\def\\csname study:{':'.join(place)}\\endcsname{{{text}}}\n" for place, text in known
+        f"\\expandafter\\def\\csname study:{':'.join(place)}\\endcsname{{{text}}}\n"
+        for place, text in macros(parts).items()
     )
     (directory / "numbers.tex").write_text(_HEAD + defined, encoding="utf-8")
-    (directory / "claims.tex").write_text(claims_table(study, decided), encoding="utf-8")
-    write_figures(study, results, directory)
+    (directory / "claims.tex").write_text(claims_table(parts), encoding="utf-8")
+    for part in parts:
+        write_figures(part.study, part.results, directory)
 
 
 if __name__ == "__main__":
-    write(sys.argv[1], Path(sys.argv[2]))
+    write(sys.argv[1:-1], Path(sys.argv[-1]))

@@ -8,20 +8,21 @@ from pathlib import Path
 import pytest
 
 from testbed.study import paper
-from testbed.study.decide import decide
-from testbed.study.pages import results_path
-from testbed.study.results import Results
 from testbed.study.spec import load
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "paper" / "paper.tex").read_text(encoding="utf-8")
 VALUE = re.compile(r"\\val\{([^}]*)\}\{([^}]*)\}\{([^}]*)\}")
+MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
+STUDIES = re.findall(r"testbed\.study\.paper ([a-z ]+) paper/build", MAKEFILE)[0].split()
+"""Those of `make paper`."""
 
 
 def test_each_number_of_the_paper_exists() -> None:
-    study, path = load("claims")
-    results = Results.read(results_path(path))
-    known = paper.macros(study, results, [decide(study, results, key) for key in study.claims])
+    parts = [paper.read(name) for name in STUDIES]
+    keys = [claim.key for part in parts for claim in part.decided]
+    assert len({*keys}) == len(keys), "two studies share the key of a claim"
+    known = paper.macros(parts)
     used = VALUE.findall(TEXT)
     assert len(used) > 20
     assert {*used} <= known.keys()
@@ -37,20 +38,21 @@ def test_no_result_is_typed() -> None:
 
 
 def test_the_parts_of_a_paper_are_written(tmp_path: Path) -> None:
-    paper.write("claims", tmp_path)
-    study, _ = load("claims")
+    paper.write(STUDIES, tmp_path)
+    studies = [load(name)[0] for name in STUDIES]
+    drawn = {name for study in studies for name in study.figures}
     names = {path.name for path in tmp_path.iterdir()}
-    assert names >= {"numbers.tex", "claims.tex", *(f"{name}.pdf" for name in study.figures)}
+    assert names >= {"numbers.tex", "claims.tex", *(f"{name}.pdf" for name in drawn)}
     figures = set(re.findall(r"\\includegraphics\[.*?\]\{(.*?)\}", TEXT))
-    assert figures == {*study.figures}
+    assert figures == drawn
     table = (tmp_path / "claims.tex").read_text(encoding="utf-8")
-    assert table.count(r"\multicolumn") == len(study.claims)
+    assert table.count(r"\multicolumn") == sum(len(study.claims) for study in studies)
     assert not re.search(r"(?<!\\)[%&#_](?! |$)", table.replace("&", "& ")), "what LaTeX reads as its own"
 
 
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="needs pdflatex")
 def test_the_paper_is_built(tmp_path: Path) -> None:
-    paper.write("claims", tmp_path / "build")
+    paper.write(STUDIES, tmp_path / "build")
     shutil.copy(ROOT / "paper" / "paper.tex", tmp_path)
     words = [
         "pdflatex",
