@@ -137,11 +137,11 @@ WITH at_node AS (
   FROM {packets} WHERE kind = 'data' AND direction IS NOT NULL GROUP BY ALL
 ), first AS (
   SELECT *, min(CASE WHEN departed IS NOT NULL THEN {{time: departed, node: node}} END)
-    OVER (PARTITION BY name) AS first
+    OVER (PARTITION BY name) AS origin
   FROM at_node
 )
-SELECT node, name, delivered, delivered - first.time AS latency_ns
-FROM first WHERE delivered IS NOT NULL AND node <> first.node
+SELECT node, name, delivered, delivered - origin.time AS latency_ns
+FROM first WHERE delivered IS NOT NULL AND node <> origin.node
 ) TO '{out}' (FORMAT parquet)
 """
 
