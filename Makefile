@@ -6,7 +6,7 @@
 # make fuzz   look for inputs that break the codec, a node, its management, peers, a broker, or reading captures: FUZZ_SECONDS=60 for each
 # make soak   a day of traffic in virtual time, then ten minutes against a daemon
 # make bench-decode  how fast captures are decoded, against tshark and Scapy
-# make bench-analysis  how fast PIT state and latency are told from packets, against DuckDB and tshark
+# make bench-analysis  how fast PIT state and latency are told from packets, against DuckDB and tshark; the cost of `feednet analyze`
 # make paper-results  the runs behind the verdicts of the documents; goes on where it was stopped
 # make paper  paper/build/paper.pdf from the committed results (LaTeX, by apt when root)
 # make docs   the documents as a site with search, site/index.html; broken links are errors

@@ -1,5 +1,8 @@
 """Arrow columns as numpy arrays of numbers, for computations over all rows at once."""
 
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -68,6 +71,16 @@ def joint(*parts: Ints) -> Ints:
 
 def _dense(part: Ints) -> Ints:
     return numbers(pa.array(part).dictionary_encode())
+
+
+def divided(rows: pa.Table, keys: Sequence[str]) -> Iterator[pa.Table]:
+    """Yield the rows of each group of equal keys, in their order."""
+    rows = rows.combine_chunks()
+    group = joint(*(numbers(encoded(rows[key])) for key in keys))
+    order = np.argsort(group, kind="stable")
+    begins = np.flatnonzero(starts(group[order])).tolist()
+    for begin, end in pairwise([*begins, len(rows)]):
+        yield rows if len(begins) == 1 else rows.take(pa.array(order[begin:end]))
 
 
 def starts(*columns: Ints) -> Flags:

@@ -5,7 +5,7 @@ write_capture_report(Path("tables"), Path("tables/report.html"), spark)
 
 import json
 from collections import ChainMap
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -78,7 +78,7 @@ def gather(tables: Path, spark: SparkSession) -> Contents:
         given = _Inputs(spark, packets, runs, spans, seen, tables)
         nodes = {(row["layering"], row["node"]) for row in interfaces}
         parts = in_parallel(
-            lambda: _wire(given, several=len(nodes) > len(with_frames)),
+            lambda: _wire(given, {node for _, node in nodes} if len(nodes) > len(with_frames) else ()),
             lambda: _state(given, len(nodes) + len(layerings)),
             lambda: _service(given),
             lambda: _followed(given, MOST_NAMES // len(layerings) + 1),
@@ -109,8 +109,8 @@ class _Inputs(NamedTuple):
         return frame(self.spark, table.arrow.empty_table(), table.spark) if found is None else found
 
 
-def _wire(given: _Inputs, several: bool) -> dict[str, Rows]:
-    """Return wire traffic, and response times of Interests."""
+def _wire(given: _Inputs, nodes: Collection[str]) -> dict[str, Rows]:
+    """Return wire traffic, the delays between `nodes`, and response times of Interests."""
     ways = _rows(
         capture_aggregates.ways(given.seen), "layering", "node", "interface", "direction", "src", "dst"
     )
@@ -127,8 +127,9 @@ def _wire(given: _Inputs, several: bool) -> dict[str, Rows]:
         "hops": [],
         "hop_times": [],
     }
-    if several:
-        with set_aside(capture_aggregates.hops(given.packets), given.tables / ".hops") as hopped:
+    if nodes:
+        numbered = _frame(given.spark, [{"node": node, "number": place} for place, node in enumerate(nodes)])
+        with set_aside(capture_aggregates.hops(given.packets, numbered), given.tables / ".hops") as hopped:
             ends = ("layering", "sender", "receiver")
             found["hops"] = _rows(capture_aggregates.hop_summary(hopped), *ends)
             pair = hopped.withColumn("pair", F.concat_ws(" to ", "sender", "receiver"))

@@ -2,6 +2,7 @@
 between nodes of a capture.
 """
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -11,6 +12,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from analysis.columns.arrays import coded, highest_so_far, places_in_order, starts, values
+from analysis.columns.grouped import in_groups
 from analysis.packet_schema import FOREVER
 from analysis.tables.events import packet_events
 from analysis.tables.schema import EVENTS, FEED_PROGRESS, LATENCY
@@ -138,11 +140,11 @@ def captured_latency(messages: DataFrame, nodes: pa.Table) -> DataFrame:
     is_told = (F.col("kind") == "data") & F.col("direction").isNotNull() & F.col("name").isNotNull()
     told = messages.where(is_told).select(*columns)
     of_names = told.withColumn("part", F.pmod(F.crc32("name"), F.lit(parts)))
-    return of_names.groupBy("part").applyInArrow(_delays, LATENCY.spark)
+    return in_groups(of_names, ("part",), _delays, LATENCY.spark, parts)
 
 
-def _delays(told: pa.Table) -> pa.Table:
-    """Return schema.LATENCY of Data of some names, with their directions."""
+def _delays(told: pa.Table) -> Iterator[pa.Table]:
+    """Yield schema.LATENCY of Data of some names, with their directions."""
     texts = {name: coded(told[name]) for name in ("layering", "name", "feed", "node")}
     is_out = pc.equal(told["direction"], "out")
     columns = {name: pa.array(codes) for name, (codes, _) in texts.items()} | {
@@ -175,4 +177,4 @@ def _delays(told: pa.Table) -> pa.Table:
         "latency_ns": pc.subtract(found["delivered_min"], published),
         "bound_ns": pa.nulls(len(kept), pa.int64()),
     }
-    return pa.table([arrays[name] for name in LATENCY.names], LATENCY.names)
+    yield pa.table(arrays)

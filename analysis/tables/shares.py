@@ -4,9 +4,10 @@ Entries of a PIT do not depend on each other, nor do transactions, nor the progr
 name and of one feed are in one share. Packets are shuffled, sorted and encoded once for all followers.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
@@ -14,12 +15,16 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from analysis.columns.arrays import with_codes
+from analysis.columns.grouped import in_groups
 from analysis.packet_schema import DIGEST, FORK, MESSAGES, NOTICES
 from analysis.spark.engine import frame
 from analysis.spark.parquet import TABLE
 
 ROWS = 1 << 19
 """Packets of a node in one share, roughly."""
+
+_NODES_TOGETHER = 8
+"""Nodes with so few packets that this many have as many as a share are in one share together."""
 
 OF_FEED = "of_feed"
 """The column that tells whether a share is that of the packet's feed, which is one share alone."""
@@ -57,17 +62,17 @@ def followed(packets: DataFrame, nodes: pa.Table, *followers: Follower) -> DataF
     runs = nodes.group_by("layering").aggregate([("end", "max"), ("last", "max")]).to_pylist()
     ends = {run["layering"]: Ends(run["end_max"], run["last_max"]) for run in runs}
 
-    def follow(share: pa.Table) -> pa.Table:
+    def follow(share: pa.Table) -> Iterator[pa.Table]:
         of_run = ends[share["layering"][0].as_py()]
         share = with_codes(share).sort_by([("time", "ascending"), ("frame", "ascending")])
-        tables = [schema.empty_table()]
         for each in followers:
             for name, rows in each.follow(share, of_run).items():
-                tables.append(rows.append_column(TABLE, pa.repeat(name, len(rows))))
-        return pa.concat_tables(tables, promote_options="default")
+                named = rows.append_column(TABLE, pa.repeat(name, len(rows)))
+                yield pa.concat_tables([schema.empty_table(), named], promote_options="default")
 
-    shares = divided(packets, nodes).select("share", *columns).groupBy("share")
-    return shares.applyInArrow(follow, from_arrow_schema(schema))
+    shares = divided(packets, nodes).select("share", *columns)
+    keys = ("share", "layering", "node")
+    return in_groups(shares, keys, follow, from_arrow_schema(schema), _numbered(nodes)[1])
 
 
 def nodes_of(packets: DataFrame) -> pa.Table:
@@ -84,10 +89,26 @@ def nodes_of(packets: DataFrame) -> pa.Table:
     )
 
 
+def _numbered(nodes: pa.Table) -> tuple[pa.Table, int]:
+    """Return layering, node, shares and first, the number of its first share; and the number of all shares.
+
+    A node with many packets has shares of its own. Others are together in one, as each is a task.
+    """
+    rows = nodes["rows"].to_numpy()
+    shares = rows // ROWS + 1
+    is_one = shares == 1
+    packed = np.cumsum(np.where(is_one, rows, 0)) * _NODES_TOGETHER // ROWS
+    dense = np.cumsum(np.append(True, packed[1:] != packed[:-1])[: len(rows)])
+    few = int(dense.max(initial=0))
+    first = np.where(is_one, dense - 1, few + np.cumsum(np.where(is_one, 0, shares)) - shares)
+    numbered = nodes.select(["layering", "node"])
+    numbered = numbered.append_column("first", pa.array(first)).append_column("shares", pa.array(shares))
+    return numbered, few + int(shares[~is_one].sum())
+
+
 def divided(packets: DataFrame, nodes: pa.Table) -> DataFrame:
-    """Return network-layer packets and notices with OF_FEED and their `share`, a number that no other node
-    has; some are in several. `nodes` is nodes_of(). Spark sorts by numbers much faster than by names of
-    nodes.
+    """Return network-layer packets and notices with OF_FEED and the number of their `share`; some are in
+    several. `nodes` is nodes_of().
 
     An Interest and its Nack concern the entry of their name, but that of their feed if it is an item's: an
     item that answers one was not pushed. An LLI and its Nack concern their feed's. Data concern the entry of
@@ -96,21 +117,15 @@ def divided(packets: DataFrame, nodes: pa.Table) -> DataFrame:
     concerns its feed; a Hello, and the proof of a fork, any.
     """
     packets = packets.where(F.col("kind").isin(*MESSAGES, *NOTICES))
-    shares = pc.add(pc.divide(nodes["rows"], ROWS), 1)
-    first = pc.subtract(pc.cumulative_sum(shares), shares)
-    numbered = nodes.select(["layering", "node"]).append_column("first", first)
-    if (pc.max(shares).as_py() or 1) == 1:
-        known = F.broadcast(
-            frame(packets.sparkSession, numbered.rename_columns(["layering", "node", "share"]))
-        )
-        return packets.join(known, ["layering", "node"]).withColumn(OF_FEED, F.lit(True))
+    known = frame(packets.sparkSession, _numbered(nodes)[0])
+    if (pc.max(nodes["rows"]).as_py() or 0) < ROWS:
+        packets = packets.join(F.broadcast(known), ["layering", "node"]).withColumn(OF_FEED, F.lit(True))
+        return packets.withColumnRenamed("first", "share").drop("shares")
     short = F.split_part("name", F.lit(DIGEST), F.lit(1))
     slashes = F.length(short) - F.length(F.replace(short, F.lit("/"), F.lit("")))
     depth = F.min(F.when(F.col("can_be_prefix"), F.when(short == "/", 0).otherwise(slashes)))
     depths = packets.groupBy("layering", "node").agg(depth.alias("depth"))
-    known = frame(packets.sparkSession, numbered.append_column("shares", shares)).join(
-        depths, ["layering", "node"]
-    )
+    known = known.join(depths, ["layering", "node"])
     packets = packets.join(F.broadcast(known), ["layering", "node"])
     upto = F.coalesce(F.col("depth"), F.lit(_WHOLE)) + 1
     begin = F.array_join(F.slice(F.split(short, "/"), F.lit(1), upto), "/")

@@ -281,8 +281,9 @@ def test_what_is_sent_in_slices_of_the_run(spark, packets, spans, ways):
     )
 
 
-def test_hops_are_as_long_as_the_clocks_say(packets):
-    found = capture_aggregates.hop_summary(capture_aggregates.hops(packets))
+def test_hops_are_as_long_as_the_clocks_say(spark, packets):
+    nodes = spark.createDataFrame(pa.table({"node": ["c", "r"], "number": [0, 1]}))
+    found = capture_aggregates.hop_summary(capture_aggregates.hops(packets, nodes))
     assert listed(found, "sender", "receiver", "packets", "least_ns", "negative") == [
         ("c", "r", 2, -5 * MS, 2),
         ("r", "c", 1, 25 * MS, 0),

@@ -99,25 +99,31 @@ def by_node(seen: DataFrame) -> DataFrame:
     return _summed(seen, *_NODE, "slice", "kind")
 
 
-def hops(packets: DataFrame) -> DataFrame:
+def hops(packets: DataFrame, nodes: DataFrame) -> DataFrame:
     """Return layering, sender, receiver, delay_ns of packets captured both at their sender and at their
-    receiver.
+    receiver. `nodes` has node and number, of each node.
 
     The delay is the difference of two nodes' clocks, so it can be negative.
     """
     is_out = F.col("direction") == "out"
-    return (
+    sent, came = (F.when(way, F.col("time")) for way in (is_out, ~is_out))
+    found = (
         packets.where(F.col("kind").isin("interest", "lli", "data") & F.col("name").isNotNull())
+        # Spark would sort all rows by their names to keep texts of groups.
+        .join(F.broadcast(nodes), "node")
         .groupBy("layering", "src", "dst", "kind", "name", "nonce")
         .agg(
-            F.min_by(F.when(is_out, F.col("node")), F.when(is_out, F.col("time"))).alias("sender"),
-            F.min(F.when(is_out, F.col("time"))).alias("sent"),
-            F.min_by(F.when(~is_out, F.col("node")), F.when(~is_out, F.col("time"))).alias("receiver"),
-            F.min(F.when(~is_out, F.col("time"))).alias("came"),
+            F.min_by(F.when(is_out, F.col("number")), sent).alias("from"),
+            F.min(sent).alias("sent"),
+            F.min_by(F.when(~is_out, F.col("number")), came).alias("to"),
+            F.min(came).alias("came"),
         )
-        .where((F.col("sender") != F.col("receiver")) & F.col("sent").isNotNull() & F.col("came").isNotNull())
-        .select("layering", "sender", "receiver", (F.col("came") - F.col("sent")).alias("delay_ns"))
+        .where((F.col("from") != F.col("to")) & F.col("sent").isNotNull() & F.col("came").isNotNull())
     )
+    for number, end in (("from", "sender"), ("to", "receiver")):
+        ends = nodes.select(F.col("number").alias(number), F.col("node").alias(end))
+        found = found.join(F.broadcast(ends), number)
+    return found.select("layering", "sender", "receiver", (F.col("came") - F.col("sent")).alias("delay_ns"))
 
 
 def hop_summary(hopped: DataFrame) -> DataFrame:

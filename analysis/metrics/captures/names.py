@@ -60,21 +60,21 @@ def subjects(transactions: DataFrame, feed_progress: DataFrame, most: int) -> Da
         "feed",
         "seq",
     )
-    by_name = (
-        pulled.unionByName(pushed)
-        .groupBy("layering", "name")
-        .agg(
-            F.min("time").alias("first"),
-            F.sum("trouble").alias("trouble"),
-            F.min(F.when(F.col("data_name") != F.col("name"), F.col("data_name"))).alias("alias"),
-            F.min("feed").alias("feed"),
-            F.min("seq").alias("seq"),
-        )
-    )
+    about = pulled.unionByName(pushed)
+    # Numbers alone, as engines sort rows by name to take the least of texts.
+    sums = (F.min("time").alias("first"), F.sum("trouble").alias("trouble"))
+    by_name = about.groupBy("layering", "name").agg(*sums)
     soonest = _first(by_name, most, F.col("first"), F.col("name"))
     bad = by_name.where(F.col("trouble") > 0)
     worst = _first(bad, most, F.desc("trouble"), F.col("first"), F.col("name"))
-    return soonest.unionByName(worst).dropDuplicates(["layering", "name"])
+    chosen = soonest.unionByName(worst).dropDuplicates(["layering", "name"])
+    alias = F.when(F.col("data_name") != F.col("name"), F.col("data_name"))
+    return (
+        about.drop("time", "trouble")
+        .join(F.broadcast(chosen), ["layering", "name"])
+        .groupBy(*chosen.columns)
+        .agg(F.min(alias).alias("alias"), F.min("feed").alias("feed"), F.min("seq").alias("seq"))
+    )
 
 
 def _first(table: DataFrame, most: int, *order: Column) -> DataFrame:

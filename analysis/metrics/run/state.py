@@ -12,13 +12,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json
 
+from analysis.columns.arrays import divided
 from analysis.columns.values import ALL, HELD
 from analysis.errors import AnalysisError
 from analysis.files import Rows
 from analysis.packet_schema import schema_of
 from analysis.pit.entry import State
 from analysis.pit.windows.levels import Levels
-from analysis.pit.windows.window import by_node
 from analysis.run.context import Cases, Span
 from captures.formats.records import Ints
 
@@ -112,9 +112,8 @@ def held_levels(
 def _levels(samples: pa.Table, span: Span, over: Span, bins: int) -> dict[str, Levels]:
     """Return the levels of each node and of ALL, kinds added up."""
     moments = samples.group_by(["node", "time"]).aggregate([(what, "sum") for what in HELD])
-    moments = moments.append_column("of", moments["node"].dictionary_encode()).drop(["node"])
-    moments = moments.rename_columns({"of": "node"}).sort_by("time")
-    states = {node: _states(rows) for node, rows in by_node(moments)}
+    of_nodes = divided(moments.sort_by("time"), ["node"])
+    states = {rows["node"][0].as_py(): _states(rows) for rows in of_nodes}
     states = dict(sorted(states.items())) | {ALL: _added_up([*states.values()])}
     followed = {}
     for node, (times, held) in states.items():

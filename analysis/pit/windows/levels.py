@@ -5,14 +5,16 @@ Levels takes a node's states in windows of ascending times.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import StringType, StructField, StructType
 
+from analysis.columns.grouped import in_groups
 from analysis.columns.values import ALL, HELD, SLICES
 from analysis.files import Rows
 from analysis.pit.entry import State
@@ -164,7 +166,7 @@ def scan(
     runs and nodes: layering, node and Levels'; of heat, no ALL.
     """
 
-    def levels_of(rows: pa.Table) -> pa.Table:
+    def levels_of(rows: pa.Table) -> Iterator[pa.Table]:
         run, node = (rows[name][0].as_py() for name in _BY_NODE)
         levels = Levels(spans[run], of, bins, over=over[run] if over else None)
         rows = rows.sort_by("time")
@@ -175,12 +177,13 @@ def scan(
         levels.finish()
         summary, heat = levels.summary(), levels.heat() if node != ALL else []
         found = {"summary": [summary] if summary else [], "curves": levels.curve(), "heat": heat}
-        return pa.table({"layering": [run], "node": [node], "found": [json.dumps(found)]})
+        yield pa.table({"layering": [run], "node": [node], "found": [json.dumps(found)]})
 
     if not spans:
         return {"summary": [], "curves": [], "heat": []}
     known = occupancy.where(F.col("layering").isin(*spans))
-    found = known.groupBy(*_BY_NODE).applyInArrow(levels_of, "layering string, node string, found string")
+    schema = StructType([StructField(name, StringType()) for name in (*_BY_NODE, "found")])
+    found = in_groups(known, _BY_NODE, levels_of, schema)
     nodes = found.toArrow().sort_by([(name, "ascending") for name in _BY_NODE]).to_pylist()
     rows_of: dict[str, Rows] = {"summary": [], "curves": [], "heat": []}
     for each in nodes:

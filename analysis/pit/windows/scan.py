@@ -71,7 +71,7 @@ class PitScan:
         times = window["time"].to_numpy()
         # Packets of the last time may continue in the next window.
         whole = int(np.searchsorted(times, self._last))
-        self._held = window.slice(whole)
+        self._held = compact(window.slice(whole))
         self._process(window.slice(0, whole), times[:whole], self._last - 1)
         return self._take()
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from analysis.columns.arrays import coded, compact, starts, values
+from analysis.columns.grouped import in_groups
 from analysis.columns.values import ALL
 from analysis.files import Rows
 from analysis.pit.entry import COUNTED, State
@@ -119,14 +120,14 @@ def _broken(breaks: pa.Table | None) -> dict[tuple[str, str], pa.Table]:
 def occupancy(steps: DataFrame) -> DataFrame:
     """Return analysis.tables.schema.PIT_OCCUPANCY of STEPS: of each run in one task."""
     needed = steps.select(*_BY_NODE, "time", *_OF_STATE)
-    return needed.groupBy("layering").applyInArrow(_occupied, PIT_OCCUPANCY.spark)
+    return in_groups(needed, ("layering",), _occupied, PIT_OCCUPANCY.spark)
 
 
 _OF_STATE = tuple(f"delta_{name}" for name in State._fields)
 
 
-def _occupied(steps: pa.Table) -> pa.Table:
-    """Return the states of a run's nodes, and of all together, from their changes."""
+def _occupied(steps: pa.Table) -> Iterator[pa.Table]:
+    """Yield the states of a run's nodes, and of all together, from their changes."""
     node, names = coded(steps["node"])
     time = values(steps["time"], 0)
     by_time = np.argsort(time, kind="stable")
@@ -134,7 +135,6 @@ def _occupied(steps: pa.Table) -> pa.Table:
     borders = np.searchsorted(node[by_node], np.arange(len(names) + 1)).tolist()
     places = [by_node[begin:end] for begin, end in pairwise(borders)]
     deltas = [values(steps[name], 0) for name in _OF_STATE]
-    tables = []
     for name, rows in zip([*names.to_pylist(), ALL], [*places, by_time], strict=True):
         begins = np.flatnonzero(starts(time[rows]))
         sums = [np.add.reduceat(delta[rows], begins) for delta in deltas]
@@ -142,5 +142,4 @@ def _occupied(steps: pa.Table) -> pa.Table:
         columns = [time[rows][begins][changed], *(np.cumsum(each[changed]) for each in sums)]
         where = [pa.repeat(text, len(columns[0])) for text in (steps["layering"][0].as_py(), name)]
         names_of = [*_BY_NODE, "time", *State._fields]
-        tables.append(pa.table([*where, *map(pa.array, columns)], names_of).select(PIT_OCCUPANCY.names))
-    return pa.concat_tables(tables)
+        yield pa.table([*where, *map(pa.array, columns)], names_of)

@@ -1,6 +1,6 @@
 """A window of a node's packets as numbers: its plain rows, and the rows for the careful model."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -232,17 +232,6 @@ def messages(rows: pa.Table) -> list[Message]:
     """Return rows as the careful model's messages."""
     columns = [rows[name].to_pylist() for name in COLUMNS[1:]]
     return [Message(*values) for values in zip(*columns, strict=True)]
-
-
-def by_node(rows: pa.Table) -> Iterator[tuple[str, pa.Table]]:
-    """Yield the rows of each node, in their order."""
-    nodes = encoded(rows["node"])
-    codes = numbers(nodes)
-    order = np.argsort(codes.astype(np.int32), kind="stable")
-    starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
-    for low, high in zip(starts, [*starts[1:], len(order)], strict=True):
-        own = rows if len(starts) == 1 else rows.take(pa.array(order[low:high]))
-        yield nodes.dictionary[int(codes[order[low]])].as_py(), own
 
 
 def _looked_up(values: Sequence[int], codes: Ints) -> Ints:

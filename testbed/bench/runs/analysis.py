@@ -18,10 +18,13 @@ more than requested: the PIT state is equal, and the time is compared with the p
 tenth as many rows. Last, all of it from the capture of the emulated tree: by feednet, and by tshark with
 feednet's dissector, whose fields DuckDB reads; tshark has no lengths of names, so entries alone are compared.
 
+And `feednet analyze`, from a capture as in `make bench-decode` to all tables and the page, on both engines.
+
 Each is a process of its own, and the figure its processor time with that of its children, including the start
 of an engine. Only ratios within one repetition count; shown are the median, the minimum and the maximum.
 """
 
+import resource
 import shutil
 import subprocess
 import sys
@@ -50,7 +53,8 @@ from analysis.tables.schema import PACKETS
 from analysis.tables.shares import nodes_of
 from captures.dissectors import WIRESHARK_PLUGIN
 from testbed.bench.figures import Measured, Row, Series
-from testbed.bench.program import command, processor_s_of, report, run
+from testbed.bench.program import command, fresh, processor_s_of, report, run
+from testbed.bench.runs.decode import write_capture
 from testbed.experiment import run as running
 from testbed.experiment.platform import EMULATED
 from testbed.scenario import workload
@@ -65,6 +69,14 @@ RAW_BAR = 5
 PREFIX_BAR = 3
 """Maximum ratio of Interests with CanBePrefix to the plain case."""
 
+COMMAND_PACKETS = 1_000_000
+COMMAND_BARS = {"sail": 15, "spark": 60}
+"""Maximum processor time of the command for so many packets, s."""
+
+MEMORY_BAR = 1024
+"""Maximum memory of the command's largest process, MiB."""
+
+_PATIENCE_S = 1800
 ITEMS = 1200
 _GAP = 10_000_000_000
 _ROWS = 1 << 18
@@ -125,11 +137,11 @@ WITH at_node AS (
   FROM {packets} WHERE kind = 'data' AND direction IS NOT NULL GROUP BY ALL
 ), first AS (
   SELECT *, min(CASE WHEN departed IS NOT NULL THEN {{time: departed, node: node}} END)
-    OVER (PARTITION BY name) AS first
+    OVER (PARTITION BY name) AS origin
   FROM at_node
 )
-SELECT node, name, delivered, delivered - first.time AS latency_ns
-FROM first WHERE delivered IS NOT NULL AND node <> first.node
+SELECT node, name, delivered, delivered - origin.time AS latency_ns
+FROM first WHERE delivered IS NOT NULL AND node <> origin.node
 ) TO '{out}' (FORMAT parquet)
 """
 
@@ -279,12 +291,39 @@ def count_differences(ours: Path, theirs: Path, name: str) -> int:
     return count
 
 
+def measure(capture: str, out: str, engine: str) -> tuple[float, float]:
+    """Return the processor time (s) of `feednet analyze`, and the memory (MiB) of its largest process: with
+    Spark the JVM, with Sail the command itself. For a process without other children.
+    """
+    words = [sys.executable, "-m", "testbed.cli", "analyze", capture, "--out", out, "--engine", engine]
+    took = processor_s_of(words)
+    return took, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+
+
 def measured(function: Callable[..., None], *arguments: Path | str) -> float:
     """Return the processor time, s, of a function of this module in a process of its own."""
     given = ", ".join(f"Path({str(each)!r})" if isinstance(each, Path) else repr(each) for each in arguments)
     module = "testbed.bench.runs.analysis"
     program = f"from pathlib import Path; from {module} import {function.__name__} as do; do({given})"
     return processor_s_of([sys.executable, "-c", program])
+
+
+def _analyse(capture: Path, out: Path, took: Measured) -> None:
+    for engine in COMMAND_BARS:
+        shutil.rmtree(out, ignore_errors=True)
+        words = map(str, (capture, out, engine))
+        spent, held = fresh("testbed.bench.runs.analysis", *words, patience_s=_PATIENCE_S)
+        took[f"command {engine}"].add(spent)
+        took[f"memory {engine}"].add(held)
+
+
+def _rows_of_command(took: Measured, packets: int) -> list[Row]:
+    rows = []
+    for engine, most in COMMAND_BARS.items():
+        what = f"feednet analyze --engine {engine}, {packets:,} packets"
+        rows.append(Row(what, took[f"command {engine}"], "s", most, True))
+        rows.append(Row("  its largest process", took[f"memory {engine}"], "MiB", MEMORY_BAR, True))
+    return rows
 
 
 @command
@@ -301,6 +340,8 @@ def bench(packets: int, repetitions: int, as_json: bool) -> None:
         llis, lli_rows = make_packets("lli", packets // 10, scratch, spark)
         capture = Run(scratch / "poll").capture("poll")
         ours, theirs = scratch / "ours", scratch / "theirs"
+        large = scratch / "large.pcapng"
+        write_capture(large, min(packets, COMMAND_PACKETS))
         table = TABLE.format(path=classic)
         for _ in range(repetitions):
             for name, function, *arguments in (
@@ -316,6 +357,7 @@ def bench(packets: int, repetitions: int, as_json: bool) -> None:
                 took[name].add(measured(function, *arguments))
                 if name in ("spark", "sail", "raw") and (lacks := count_differences(ours, theirs, name)):
                     raise click.ClickException(f"{name}: {lacks} rows of the two results differ")
+            _analyse(large, scratch / "analysed", took)
     equal = "results are equal"
     rows = [
         Row("feednet with Spark", took["spark"], "s"),
@@ -329,6 +371,7 @@ def bench(packets: int, repetitions: int, as_json: bool) -> None:
         Row("from a capture: tshark and DuckDB", took["tshark"], "s"),
         Row("tshark and DuckDB over feednet", took["tshark"].over(took["raw"]), "", RAW_BAR, note=equal),
     ]
+    rows += _rows_of_command(took, min(packets, COMMAND_PACKETS))
     title = f"{count:,} rows of classic traffic, processor time"
     report(title, rows, as_json, rows_of_lli=lli_rows, rows_of_packets=count)
 
