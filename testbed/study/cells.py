@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from base.files import write_whole
+from testbed import library
 from testbed.errors import UserError, shown
 from testbed.experiment import code
 from testbed.experiment.inputs import fingerprint
@@ -123,7 +124,9 @@ def _cells(
 ) -> Iterator[Cell]:
     if runs.model is not None:
         played = inspect.getsource(models)
-        said = json.dumps([runs.model, layering, setting, played], sort_keys=True)
+        needs = models.MODELS[runs.model].scenario
+        file = library.scenarios()[needs].read_text(encoding="utf-8") if needs else ""
+        said = json.dumps([runs.model, layering, setting, played, file], sort_keys=True)
         for seed in seeds:
             yield Cell(name, layering, setting, seed, _key(said, seed), None)
         return
