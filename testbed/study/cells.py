@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from base.files import write_whole
-from testbed import library
 from testbed.errors import UserError, shown
 from testbed.experiment import code
 from testbed.experiment.inputs import fingerprint
@@ -23,6 +22,7 @@ from testbed.experiment.options import RunOptions
 from testbed.experiment.provenance import code_version
 from testbed.experiment.sweeps import sweep as sweeping
 from testbed.experiment.sweeps.directory import Job
+from testbed.library import scenarios as library
 from testbed.scenario import reader as scenarios
 from testbed.study import models
 from testbed.study.results import Row, setting_words
@@ -125,7 +125,7 @@ def _cells(
     if runs.model is not None:
         played = inspect.getsource(models)
         needs = models.MODELS[runs.model].scenario
-        file = library.scenarios()[needs].read_text(encoding="utf-8") if needs else ""
+        file = library()[needs].read_text(encoding="utf-8") if needs else ""
         said = json.dumps([runs.model, layering, setting, played, file], sort_keys=True)
         for seed in seeds:
             yield Cell(name, layering, setting, seed, _key(said, seed), None)

@@ -581,7 +581,7 @@ def test_a_model_is_run_again_when_its_scenario_has_changed(
     assert first == keys()
     changed = tmp_path / "deletion.toml"
     changed.write_text("items = 5")
-    monkeypatch.setattr("testbed.library.scenarios", lambda: {"deletion": changed})
+    monkeypatch.setattr("testbed.study.cells.library", lambda: {"deletion": changed})
     assert not first & keys()
 
 
