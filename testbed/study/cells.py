@@ -22,6 +22,7 @@ from testbed.experiment.options import RunOptions
 from testbed.experiment.provenance import code_version
 from testbed.experiment.sweeps import sweep as sweeping
 from testbed.experiment.sweeps.directory import Job
+from testbed.library import scenarios as library
 from testbed.scenario import reader as scenarios
 from testbed.study import models
 from testbed.study.results import Row, setting_words
@@ -123,7 +124,9 @@ def _cells(
 ) -> Iterator[Cell]:
     if runs.model is not None:
         played = inspect.getsource(models)
-        said = json.dumps([runs.model, layering, setting, played], sort_keys=True)
+        needs = models.MODELS[runs.model].scenario
+        file = library()[needs].read_text(encoding="utf-8") if needs else ""
+        said = json.dumps([runs.model, layering, setting, played, file], sort_keys=True)
         for seed in seeds:
             yield Cell(name, layering, setting, seed, _key(said, seed), None)
         return

@@ -1,6 +1,7 @@
-"""The verdicts of a study as tables of Markdown, which documents have between two marks.
+"""The verdicts and means of a study as tables of Markdown, which documents have between two marks.
 
-A document says `<!-- study: NAME PAGE -->`, and `<!-- end -->` below the table.
+A document says `<!-- study: NAME PAGE -->` for the verdicts of its page, or `<!-- table: NAME TABLE -->` for
+means, and `<!-- end -->` below the table.
 """
 
 import re
@@ -8,15 +9,15 @@ from collections.abc import Iterator, Sequence
 from math import floor, log10
 from pathlib import Path
 
-from analysis.metrics.study import Estimate
+from analysis.metrics.study import Estimate, estimate
 from analysis.report.words.numbers import pretty
 from testbed.study.decide import Decided, Found, Verdict, decide
 from testbed.study.results import Results, setting_words
-from testbed.study.spec import ENOUGH, Expectation, Side, StudySpec, load
+from testbed.study.spec import ENOUGH, Expectation, Side, StudySpec, TableSpec, load
 
 _MOST_PLACES = 6
 
-_PART = re.compile(r"(<!-- study: ([a-z0-9-]+) ([a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+_PART = re.compile(r"(<!-- (study|table): ([a-z0-9-]+) ([a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def results_path(study: Path) -> Path:
@@ -26,12 +27,13 @@ def results_path(study: Path) -> Path:
 
 def refreshed(text: str) -> str:
     """Return a document with the tables that follow from the results. Raises UserError."""
-    return _PART.sub(lambda found: f"{found[1]}{_tables(found[2], found[3])}{found[4]}", text)
+    return _PART.sub(lambda found: f"{found[1]}{_tables(found[2], found[3], found[4])}{found[5]}", text)
 
 
-def _tables(name: str, page: str) -> str:
+def _tables(kind: str, name: str, what: str) -> str:
     study, path = load(name)
-    return table(study, Results.read(results_path(path)), name, page)
+    write = table if kind == "study" else means
+    return write(study, Results.read(results_path(path)), name, what)
 
 
 def table(study: StudySpec, results: Results, name: str, page: str) -> str:
@@ -134,3 +136,47 @@ def _few(study: StudySpec, decided: Sequence[Decided]) -> Iterator[str]:
     if few:
         yield ""
         yield from (f"- {study.seeds_of(name)} seeds of `{name}`: {study.why_of(name)}" for name in few)
+
+
+def means(study: StudySpec, results: Results, study_name: str, name: str) -> str:
+    """Return a table of means."""
+    wanted = study.tables[name]
+    rows: dict[str, dict[str, Estimate]] = {}
+    for metric in wanted.metrics:
+        for side in study.sides_of(wanted):
+            values = results.by_seed(*side, metric)
+            row, column = _place(study, wanted, side, metric)
+            if values:
+                rows.setdefault(row, {})[column] = estimate([*values.values()], study.confidence)
+    heads = dict.fromkeys(column for known in rows.values() for column in known)
+    least = min(mean.n for known in rows.values() for mean in known.values())
+    lines = [
+        "",
+        f"Means with intervals of {study.confidence * 100:g} %, n = {least}, from the results of"
+        f" `feednet study {study_name}`:",
+        "",
+        f"| {' | '.join(['', *heads])} |",
+        f"|{'---|' * (len(heads) + 1)}",
+    ]
+    for row, known in rows.items():
+        cells = (interval(known[head]) if head in known else "" for head in heads)
+        lines.append(f"| {' | '.join([row, *cells])} |")
+    return "\n".join([*lines, ""]) + "\n"
+
+
+def _place(study: StudySpec, wanted: TableSpec, side: Side, metric: str) -> tuple[str, str]:
+    """Return row and column of a figure. A row does not name the one metric or layering of all."""
+    title, unit = study.runs[side.runs].metrics()[metric]
+    layerings = {layering for runs in wanted.runs for layering in study.runs[runs].layerings}
+    settings = (f"{key}={value}" for key, value in side.setting.items())
+    parts = {
+        "metric": wanted.words.get(metric, f"{title}, {unit}"),
+        "layering": f"`{side.layering}`",
+        **{setting.partition("=")[0]: wanted.words.get(setting, setting) for setting in settings},
+    }
+    column = parts.pop(wanted.columns)
+    if len(wanted.metrics) == 1:
+        parts.pop("metric", None)
+    if len(layerings) == 1:
+        parts.pop("layering", None)
+    return ", ".join(filter(None, parts.values())), column

@@ -97,15 +97,22 @@ def _text(value: float) -> str:
     return f"{value:.{_DIGITS}g}"
 
 
-def needed(study: StudySpec, claims: Iterable[str], figures: Iterable[str] = ()) -> list[Row]:
-    """Return the rows that claims and figures need, each once, in order."""
+def needed(study: StudySpec, claims: Iterable[str]) -> list[Row]:
+    """Return the rows that claims need, each once, in order."""
     rows: dict[Row, None] = {}
     for key in claims:
         for expected in study.claims[key].expects:
             rows |= dict.fromkeys(_rows(study, study.sides(expected), expected.metric))
-    for name in figures:
-        figure = study.figures[name]
+    return [*rows]
+
+
+def all_needed(study: StudySpec) -> list[Row]:
+    """Return the rows that all claims, figures and tables need, each once, in order."""
+    rows = dict.fromkeys(needed(study, study.claims))
+    for figure in study.figures.values():
         rows |= dict.fromkeys(_rows(study, study.sides_of(figure), figure.x, figure.y))
+    for table in study.tables.values():
+        rows |= dict.fromkeys(_rows(study, study.sides_of(table), *table.metrics))
     return [*rows]
 
 

@@ -181,6 +181,19 @@ class FigureSpec(Section):
     """The metric of the vertical axis."""
 
 
+class TableSpec(Section):
+    """Means of figures of some runs, a row for each layering and setting, in a document."""
+
+    runs: tuple[str, ...] = Field(min_length=1)
+    """The names of the runs."""
+    metrics: tuple[str, ...] = Field(min_length=1)
+    """The metrics, or figures of a model."""
+    columns: str = "metric"
+    """What columns distinguish: "metric", "layering" or a key of the runs' sweep."""
+    words: dict[str, str] = Field(default_factory=dict)
+    """Words for metrics, and for settings such as "loss=5", in place of their own."""
+
+
 class StudySpec(Section):
     """A study."""
 
@@ -201,8 +214,10 @@ class StudySpec(Section):
     """The claims, by key, in the order of the pages."""
     figures: dict[str, FigureSpec] = Field(default_factory=dict)
     """The figures, by name."""
+    tables: dict[str, TableSpec] = Field(default_factory=dict)
+    """The tables of means, by name."""
 
-    @field_validator("runs", "claims", "figures")
+    @field_validator("runs", "claims", "figures", "tables")
     @classmethod
     def _named(cls, tables: dict[str, Any]) -> dict[str, Any]:
         for name in tables:
@@ -224,7 +239,23 @@ class StudySpec(Section):
             for metric in (figure.x, figure.y):
                 if metric not in BY_KEY:
                     raise ValueError(f"figures.{name}: {shown(metric)}: {suggestion(metric, BY_KEY)}")
+        for name, wanted in self.tables.items():
+            self._check_table(f"tables.{name}", wanted)
         return self
+
+    def _check_table(self, where: str, table: TableSpec) -> None:
+        for name in table.runs:
+            if name not in self.runs:
+                raise ValueError(f"{where}: {shown(name)}: {suggestion(name, self.runs)}")
+            runs = self.runs[name]
+            for metric in table.metrics:
+                if metric not in runs.metrics():
+                    raise ValueError(f"{where}: {shown(metric)}: {suggestion(metric, runs.metrics())}")
+            known = ("metric", "layering", *runs.sweep)
+            if table.columns not in known:
+                raise ValueError(
+                    f"{where}: columns {shown(table.columns)}: {suggestion(table.columns, known)}"
+                )
 
     def _check(self, claim: str, each: Expectation) -> None:
         where = f"claims.{claim}: {each.says}"
@@ -251,8 +282,8 @@ class StudySpec(Section):
         sweep = self.runs[runs].sweep
         return [dict(zip(sweep, values, strict=True)) for values in product(*sweep.values())]
 
-    def sides_of(self, figure: FigureSpec) -> list[Side]:
-        """Return what a figure shows."""
+    def sides_of(self, figure: FigureSpec | TableSpec) -> list[Side]:
+        """Return what a figure or a table shows."""
         return [
             Side(runs, layering, setting)
             for runs in figure.runs

@@ -22,8 +22,8 @@ from testbed.study import run as running
 from testbed.study.cells import Store, planned
 from testbed.study.decide import Decided, Found, Verdict, decide
 from testbed.study.models import MODELS
-from testbed.study.pages import refreshed, results_path, table
-from testbed.study.results import Results, Row, needed
+from testbed.study.pages import means, refreshed, results_path, table
+from testbed.study.results import Results, Row, all_needed, needed
 from testbed.study.run import Means
 from testbed.study.spec import ENOUGH, StudySpec, load
 
@@ -551,9 +551,38 @@ def test_a_kept_cell_that_is_damaged_is_named(small: Path, tmp_path: Path) -> No
 
 
 def test_a_model_has_the_figures_that_it_names() -> None:
-    for model in MODELS.values():
+    settings: dict[str, dict[str, Any]] = {
+        "hub": {"peers": 10, "delay_ms": 0},
+        "deletion": {"deletion.ignored_percent": 10, "workload.items": 18},
+    }
+    for name, model in MODELS.items():
         for kind in model.kinds:
-            assert model.play(kind, {"peers": 10, "delay_ms": 0}, 1).keys() == model.metrics.keys()
+            assert model.play(kind, settings.get(name, {}), 1).keys() == model.metrics.keys()
+
+
+def test_holders_are_counted_from_the_request_on() -> None:
+    """The run ends an hour after the request, so later hours have the nodes that have a content then."""
+    setting = {"deletion.ignored_percent": 30, "workload.items": 20}
+    known = MODELS["deletion"].play("holes", setting, 1)
+    assert known["holders-0h"] == 21, "the author, and every reader"
+    assert 21 > known["holders-1h"] >= known["holders-2h"] == known["holders-24h"] >= 6
+
+
+def test_a_model_is_run_again_when_its_scenario_has_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = {"few": {"model": "deletion", "layerings": ["holes"]}}
+    study = study_of({"of": "holes", "metric": "holders-1h", "test": "mean", "above": 1}, runs=runs)
+
+    def keys() -> set[str]:
+        return {cell.key for cell in planned(study, tmp_path, 1)}
+
+    first = keys()
+    assert first == keys()
+    changed = tmp_path / "deletion.toml"
+    changed.write_text("items = 5")
+    monkeypatch.setattr("testbed.study.cells.library", lambda: {"deletion": changed})
+    assert not first & keys()
 
 
 @pytest.mark.parametrize("name", studies())
@@ -561,7 +590,7 @@ def test_the_results_of_the_library_are_whole(name: str) -> None:
     """Each claim has its figures, from as many seeds as the study says."""
     study, path = load(name)
     results = Results.read(results_path(path))
-    rows = needed(study, study.claims, study.figures)
+    rows = all_needed(study)
     assert [*results.values] == rows
     for row in rows:
         seeds = range(study.first_seed, study.first_seed + study.seeds_of(row.runs))
@@ -572,6 +601,65 @@ def test_the_results_of_the_library_are_whole(name: str) -> None:
             enough = study.seeds_of(each.expected.runs)
             assert each.effect.n == enough >= ENOUGH or study.why_of(each.expected.runs), key
         assert (ROOT / "docs" / f"{claim.page}.md").exists()
+
+
+TABLED = {
+    "title": "A study",
+    "runs": {"few": {"scenario": "line", "layerings": ["poll", "lli"], "sweep": {"loss": [0, 5]}}},
+    "claims": {
+        "so": {"page": "p", "text": "So", "expects": [BASE | {"test": "mean", "above": 1, "at": {"loss": 0}}]}
+    },
+}
+
+
+def tabled(**table: Any) -> StudySpec:
+    return StudySpec.model_validate(TABLED | {"tables": {"t": {"runs": ["few"], **table}}})
+
+
+def lines_of(study: StudySpec) -> list[str]:
+    values = {"poll": (1.0, 2.0), "lli": (4.0, 4.0)}
+    rows = {
+        Row("few", layering, f"loss={loss}", metric): {1: low + loss, 2: high + loss}
+        for layering, (low, high) in values.items()
+        for loss in (0, 5)
+        for metric in ("latency_p50", "bytes_per_item")
+    }
+    return [line for line in means(study, Results(rows, {}), "x", "t").splitlines() if line.startswith("|")]
+
+
+def test_a_table_has_means_and_intervals() -> None:
+    study = tabled(metrics=["latency_p50"], columns="layering", words={"loss=5": "bad links", "loss=0": ""})
+    assert lines_of(study) == [
+        "|  | `poll` | `lli` |",
+        "|---|---|---|",
+        "|  | 2 [-30, 33] | 4 |",
+        "| bad links | 6 [-25, 38] | 9 |",
+    ]
+
+
+def test_a_table_has_a_row_for_all_that_columns_do_not_distinguish() -> None:
+    words = {"latency_p50": "median", "bytes_per_item": "bytes"}
+    _, _, *rows = lines_of(tabled(metrics=[*words], columns="loss", words=words))
+    named = [row.removeprefix("| ").partition(" | ")[0] for row in rows]
+    assert named == ["median, `poll`", "median, `lli`", "bytes, `poll`", "bytes, `lli`"]
+    assert lines_of(tabled(metrics=[*words], words=words))[0] == "|  | median | bytes |"
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        ({"metrics": ["nothing"]}, "tables.t: nothing"),
+        ({"metrics": ["latency_p50"], "columns": "items"}, "tables.t: columns items"),
+        ({"metrics": ["latency_p50"], "runs": ["many"]}, "tables.t: many"),
+    ],
+)
+def test_mistakes_of_a_table_are_named(table: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        tabled(**table)
+
+
+def test_results_have_the_figures_of_tables() -> None:
+    assert {row.metric for row in all_needed(tabled(metrics=["bytes_per_item"]))} >= {"bytes_per_item"}
 
 
 PAGES = sorted((ROOT / "docs").glob("*.md"))
@@ -589,6 +677,13 @@ def test_every_claim_is_on_its_page() -> None:
         for page in {claim.page for claim in study.claims.values()}:
             text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
             assert f"<!-- study: {name} {page} -->" in text, page
+
+
+def test_every_table_is_on_a_page() -> None:
+    texts = "".join(path.read_text(encoding="utf-8") for path in PAGES)
+    for name in studies():
+        for each in load(name)[0].tables:
+            assert f"<!-- table: {name} {each} -->" in texts, each
 
 
 def test_the_program_that_renews_documents_renews_all() -> None:

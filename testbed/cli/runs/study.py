@@ -17,7 +17,7 @@ from testbed.study.cells import Cell, Kept, planned
 from testbed.study.decide import Decided, Found, decide
 from testbed.study.figures import write_figures
 from testbed.study.pages import interval, results_path
-from testbed.study.results import Results, Row, needed
+from testbed.study.results import Results, Row, all_needed, needed
 from testbed.study.run import Means, collect, run, write_pages
 from testbed.study.spec import StudySpec, load
 
@@ -69,7 +69,7 @@ def study(
     means = Means(RunOptions(jobs=jobs).workers, "spark" if on_spark else engine, master, on_spark)
     check_analysis(means.engine, master)
     known = results_path(path)
-    whole, rows = needed(chosen, chosen.claims, chosen.figures), needed(chosen, claims)
+    whole, rows = all_needed(chosen), needed(chosen, claims)
     if keep and only:
         if not known.exists():
             raise UserError("--keep: no results are kept yet; leave --only out, and keep the whole study")
