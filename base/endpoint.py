@@ -150,7 +150,7 @@ class Endpoint(Protocol):
         ...
 
     def next_deadline(self) -> int | None:
-        """Return when wake() is due, ns; it changes only when the endpoint is called."""
+        """Return when wake() is due, ns; it changes only when a program of the node is called."""
         ...
 
     def wake(self, now: int) -> None:

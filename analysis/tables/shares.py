@@ -92,7 +92,8 @@ def nodes_of(packets: DataFrame) -> pa.Table:
 def _numbered(nodes: pa.Table) -> tuple[pa.Table, int]:
     """Return layering, node, shares and first, the number of its first share; and the number of all shares.
 
-    A node with many packets has shares of its own. Others are together in one, as each is a task.
+    A node with ROWS packets or more has shares of its own. Others are put together, as a share is a task.
+    There is at least one share.
     """
     rows = nodes["rows"].to_numpy()
     shares = rows // ROWS + 1
@@ -103,7 +104,7 @@ def _numbered(nodes: pa.Table) -> tuple[pa.Table, int]:
     first = np.where(is_one, dense - 1, few + np.cumsum(np.where(is_one, 0, shares)) - shares)
     numbered = nodes.select(["layering", "node"])
     numbered = numbered.append_column("first", pa.array(first)).append_column("shares", pa.array(shares))
-    return numbered, few + int(shares[~is_one].sum())
+    return numbered, max(1, few + int(shares[~is_one].sum()))
 
 
 def divided(packets: DataFrame, nodes: pa.Table) -> DataFrame:

@@ -129,7 +129,10 @@ class Replication(Protocol):
         """Return the connections whose output_due() may have changed since the last call."""
 
     def take_output(self, number: int, room: int, now: int) -> list[bytes]:
-        """Return bodies to send on a connection, in order: about `room` bytes at most."""
+        """Return bodies to send on a connection, in order: about `room` bytes at most.
+
+        The caller then asks output_due(): take_changed() does not name the connection for this.
+        """
 
     def next_deadline(self) -> int | None:
         """Return when wake() is due, ns, regardless of output."""

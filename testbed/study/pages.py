@@ -11,13 +11,14 @@ from pathlib import Path
 
 from analysis.metrics.study import Estimate, estimate
 from analysis.report.words.numbers import pretty
+from testbed.errors import UserError
 from testbed.study.decide import Decided, Found, Verdict, decide
 from testbed.study.results import Results, setting_words
 from testbed.study.spec import ENOUGH, Expectation, Side, StudySpec, TableSpec, load
 
 _MOST_PLACES = 6
 
-_PART = re.compile(r"(<!-- (study|table): ([a-z0-9-]+) ([a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+_PART = re.compile(r"(<!-- (study|table): ([a-z0-9-]+) ([a-z0-9-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def results_path(study: Path) -> Path:
@@ -139,15 +140,26 @@ def _few(study: StudySpec, decided: Sequence[Decided]) -> Iterator[str]:
 
 
 def means(study: StudySpec, results: Results, study_name: str, name: str) -> str:
-    """Return a table of means."""
-    wanted = study.tables[name]
+    """Return a table of means. Raises UserError if there is none of that name, it has no results, or two of
+    its figures have one place.
+    """
+    wanted = study.tables.get(name)
+    if wanted is None:
+        raise UserError(f"{study_name}: there is no table {name!r}")
     rows: dict[str, dict[str, Estimate]] = {}
     for metric in wanted.metrics:
         for side in study.sides_of(wanted):
             values = results.by_seed(*side, metric)
             row, column = _place(study, wanted, side, metric)
+            known = rows.setdefault(row, {}) if values else {}
+            if column in known:
+                raise UserError(
+                    f"{study_name}: table {name}: two figures are {row!r}, {column!r}: use other words"
+                )
             if values:
-                rows.setdefault(row, {})[column] = estimate([*values.values()], study.confidence)
+                known[column] = estimate([*values.values()], study.confidence)
+    if not rows:
+        raise UserError(f"{study_name}: table {name}: there are no results")
     heads = dict.fromkeys(column for known in rows.values() for column in known)
     least = min(mean.n for known in rows.values() for mean in known.values())
     lines = [

@@ -172,3 +172,10 @@ def test_with_spark_as_with_sail(jvm, packets, tmp_path, monkeypatch):
     monkeypatch.setattr(shares, "ROWS", 250)
     write_pits(frame(jvm, packets), tmp_path)
     check(tmp_path)
+
+
+@pytest.mark.spark
+def test_without_packets_there_is_nothing_to_follow(jvm):
+    """A run over TCP alone has none."""
+    none = frame(jvm, table_of("x").slice(0, 0))
+    assert followed(none, nodes_of(none), tables.pits({})).toArrow().num_rows == 0

@@ -645,6 +645,17 @@ def test_a_table_has_a_row_for_all_that_columns_do_not_distinguish() -> None:
     assert lines_of(tabled(metrics=[*words], words=words))[0] == "|  | median | bytes |"
 
 
+def test_no_figure_of_a_table_takes_the_place_of_another() -> None:
+    study = tabled(metrics=["latency_p50"], words={"loss=5": "links", "loss=0": "links"})
+    with pytest.raises(UserError, match=r"^x: table t: two figures are '`poll`, links'"):
+        lines_of(study)
+
+
+def test_a_table_that_a_study_lacks_is_named() -> None:
+    with pytest.raises(UserError, match=r"^claims: there is no table 'nope'$"):
+        refreshed("<!-- table: claims nope -->\n\n<!-- end -->")
+
+
 @pytest.mark.parametrize(
     ("table", "said"),
     [
