@@ -17,12 +17,12 @@ _COLUMNS = ("layering", "setting", "x", "x from", "x to", "y", "y from", "y to",
 
 def points(study: StudySpec, results: Results, wanted: FigureSpec) -> list[Point]:
     """Return what a figure shows: means and intervals of both metrics. Settings under which a layering lacks
-    items are left out.
+    items are left out, unless the figure says why not.
     """
     found = []
     for side in study.sides_of(wanted):
         values = [results.by_seed(*side, metric) for metric in (wanted.x, wanted.y)]
-        if all(values) and not incomplete(results, [side]):
+        if all(values) and (wanted.despite or not incomplete(results, [side])):
             x, y = (estimate([*known.values()], study.confidence) for known in values)
             found.append((side, x, y))
     return sorted(found, key=lambda point: (point[0].layering, point[1].mean))

@@ -51,7 +51,7 @@ def macros(parts: Sequence[Part]) -> dict[tuple[str, str, str], str]:
         for place, each in enumerate(claim.found, start=1)
         for part, text in _parts(each)
     }
-    found |= {(claim.key, "0", "verdict"): str(claim.verdict) for claim in decided}
+    found |= {(claim.key, "0", "verdict"): _verb(claim.verdict) for claim in decided}
     counts = {str(verdict): sum(each.verdict is verdict for each in decided) for verdict in Verdict}
     found |= {("study", "0", name.replace(" ", "-")): str(count) for name, count in counts.items()}
     found["study", "0", "claims"] = str(len(decided))
@@ -66,6 +66,11 @@ def _runs(results: Results) -> Iterator[tuple[str, str, str, int]]:
     for row, known in results.values.items():
         for seed in known:
             yield row.runs, row.layering, row.setting, seed
+
+
+def _verb(verdict: Verdict) -> str:
+    """Return a verdict as the verb of a claim."""
+    return "holds in part" if verdict is Verdict.IN_PART else str(verdict)
 
 
 def _same(values: Iterable[str]) -> str:

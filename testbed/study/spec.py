@@ -179,6 +179,8 @@ class FigureSpec(Section):
     """The metric of the horizontal axis."""
     y: str
     """The metric of the vertical axis."""
+    despite: str = ""
+    """Why layerings that lack items are shown nevertheless."""
 
 
 class TableSpec(Section):
