@@ -145,7 +145,7 @@ def means(study: StudySpec, results: Results, study_name: str, name: str) -> str
     """
     wanted = study.tables.get(name)
     if wanted is None:
-        raise UserError(f"{study_name}: there is no table {name!r}")
+        raise UserError(f"{study_name}: a document names the table {name!r}, which the study lacks")
     rows: dict[str, dict[str, Estimate]] = {}
     for metric in wanted.metrics:
         for side in study.sides_of(wanted):
