@@ -652,7 +652,9 @@ def test_no_figure_of_a_table_takes_the_place_of_another() -> None:
 
 
 def test_a_table_that_a_study_lacks_is_named() -> None:
-    with pytest.raises(UserError, match=r"^claims: a document names the table 'nope', which the study lacks$"):
+    with pytest.raises(
+        UserError, match=r"^claims: a document names the table 'nope', which the study lacks$"
+    ):
         refreshed("<!-- table: claims nope -->\n\n<!-- end -->")
 
 
