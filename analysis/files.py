@@ -2,6 +2,7 @@
 
 import errno
 import fcntl
+import json
 import os
 import shutil
 import time
@@ -37,6 +38,16 @@ def read_rows(path: Path, **options: Any) -> "pa.Table":
     except pa.ArrowException as error:
         why = str(error).splitlines()[0]
         raise AnalysisError(f"{path}: damaged: {why}: analyse the run again (feednet report)") from error
+
+
+def read_lines(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a file of JSON lines; raise AnalysisError for a line that is none."""
+    with path.open(encoding="utf-8") as file:
+        for number, line in enumerate(file, start=1):
+            try:
+                yield json.loads(line)
+            except ValueError:
+                raise AnalysisError(f"{path}:{number}: no JSON: run it again") from None
 
 
 def partial_of(path: Path) -> Path:

@@ -73,7 +73,7 @@ def _dense(part: Ints) -> Ints:
     return numbers(pa.array(part).dictionary_encode())
 
 
-def divided(rows: pa.Table, keys: Sequence[str]) -> Iterator[pa.Table]:
+def groups_of(rows: pa.Table, keys: Sequence[str]) -> Iterator[pa.Table]:
     """Yield the rows of each group of equal keys, in their order."""
     rows = rows.combine_chunks()
     group = joint(*(numbers(encoded(rows[key])) for key in keys))

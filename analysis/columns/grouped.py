@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
 
-from analysis.columns.arrays import divided
+from analysis.columns.arrays import groups_of
 from analysis.spark.engine import is_sail, parallelism
 
 _TASKS_A_CORE = 4
@@ -29,7 +29,7 @@ def in_groups(
 
     def apply(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         whole = list(batches)
-        for group in divided(pa.Table.from_batches(whole), keys) if whole else ():
+        for group in groups_of(pa.Table.from_batches(whole), keys) if whole else ():
             for made in function(group):
                 # An empty batch would end the JVM's table.
                 yield from (batch for batch in made.select(schema.names).to_batches() if len(batch))

@@ -1,10 +1,8 @@
 """What the player reads of one layering of a run: the analysis' tables, and the files of the run."""
 
-import json
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from operator import itemgetter
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -12,7 +10,7 @@ import pyarrow.compute as pc
 
 from analysis.decode.protocols.registry import framed
 from analysis.errors import AnalysisError
-from analysis.files import Rows, read_rows
+from analysis.files import Rows, read_lines, read_rows
 from analysis.run.context import Case, setting
 from analysis.run.manifest import Run
 from analysis.spark.parquet import partition
@@ -80,19 +78,11 @@ class Inputs:
     @cached_property
     def events(self) -> Rows:
         """The events of applications."""
-        return list(self._lines(self.case.run.events(self.case.layering)))
+        return list(read_lines(self.case.run.events(self.case.layering)))
 
     def counters(self) -> Iterator[dict[str, Any]]:
         """Yield the samples of nodes."""
-        yield from self._lines(self.case.run.counters(self.case.layering))
-
-    def _lines(self, path: Path) -> Iterator[dict[str, Any]]:
-        with path.open(encoding="utf-8") as file:
-            for number, line in enumerate(file, start=1):
-                try:
-                    yield json.loads(line)
-                except ValueError:
-                    raise AnalysisError(f"{path}:{number}: no JSON: run it again") from None
+        yield from read_lines(self.case.run.counters(self.case.layering))
 
     def said(self, name: str) -> str:
         """Return a packet's name, and the flags after it, with its feed's short name."""

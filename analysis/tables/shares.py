@@ -70,9 +70,9 @@ def followed(packets: DataFrame, nodes: pa.Table, *followers: Follower) -> DataF
                 named = rows.append_column(TABLE, pa.repeat(name, len(rows)))
                 yield pa.concat_tables([schema.empty_table(), named], promote_options="default")
 
-    shares = divided(packets, nodes).select("share", *columns)
+    shares, number = divided(packets, nodes)
     keys = ("share", "layering", "node")
-    return in_groups(shares, keys, follow, from_arrow_schema(schema), _numbered(nodes)[1])
+    return in_groups(shares.select("share", *columns), keys, follow, from_arrow_schema(schema), number)
 
 
 def nodes_of(packets: DataFrame) -> pa.Table:
@@ -97,19 +97,20 @@ def _numbered(nodes: pa.Table) -> tuple[pa.Table, int]:
     """
     rows = nodes["rows"].to_numpy()
     shares = rows // ROWS + 1
-    is_one = shares == 1
-    packed = np.cumsum(np.where(is_one, rows, 0)) * _NODES_TOGETHER // ROWS
-    dense = np.cumsum(np.append(True, packed[1:] != packed[:-1])[: len(rows)])
-    few = int(dense.max(initial=0))
-    first = np.where(is_one, dense - 1, few + np.cumsum(np.where(is_one, 0, shares)) - shares)
+    is_small, is_large = shares == 1, shares > 1
+    filled = np.cumsum(rows[is_small]) * _NODES_TOGETHER // ROWS
+    first = np.zeros_like(shares)
+    first[is_small] = np.cumsum(np.diff(filled, prepend=filled[:1]) > 0)
+    of_small = int(first[is_small].max(initial=-1)) + 1
+    first[is_large] = of_small + np.cumsum(shares[is_large]) - shares[is_large]
     numbered = nodes.select(["layering", "node"])
     numbered = numbered.append_column("first", pa.array(first)).append_column("shares", pa.array(shares))
-    return numbered, max(1, few + int(shares[~is_one].sum()))
+    return numbered, max(1, of_small + int(shares[is_large].sum()))
 
 
-def divided(packets: DataFrame, nodes: pa.Table) -> DataFrame:
-    """Return network-layer packets and notices with OF_FEED and the number of their `share`; some are in
-    several. `nodes` is nodes_of().
+def divided(packets: DataFrame, nodes: pa.Table) -> tuple[DataFrame, int]:
+    """Return network-layer packets and notices with OF_FEED and the number of their `share`, and how many
+    shares there are; some packets are in several. `nodes` is nodes_of().
 
     An Interest and its Nack concern the entry of their name, but that of their feed if it is an item's: an
     item that answers one was not pushed. An LLI and its Nack concern their feed's. Data concern the entry of
@@ -118,10 +119,11 @@ def divided(packets: DataFrame, nodes: pa.Table) -> DataFrame:
     concerns its feed; a Hello, and the proof of a fork, any.
     """
     packets = packets.where(F.col("kind").isin(*MESSAGES, *NOTICES))
-    known = frame(packets.sparkSession, _numbered(nodes)[0])
-    if (pc.max(nodes["rows"]).as_py() or 0) < ROWS:
+    numbered, number = _numbered(nodes)
+    known = frame(packets.sparkSession, numbered)
+    if (pc.max(numbered["shares"]).as_py() or 1) == 1:
         packets = packets.join(F.broadcast(known), ["layering", "node"]).withColumn(OF_FEED, F.lit(True))
-        return packets.withColumnRenamed("first", "share").drop("shares")
+        return packets.withColumnRenamed("first", "share").drop("shares"), number
     short = F.split_part("name", F.lit(DIGEST), F.lit(1))
     slashes = F.length(short) - F.length(F.replace(short, F.lit("/"), F.lit("")))
     depth = F.min(F.when(F.col("can_be_prefix"), F.when(short == "/", 0).otherwise(slashes)))
@@ -139,7 +141,7 @@ def divided(packets: DataFrame, nodes: pa.Table) -> DataFrame:
     placed = F.explode(F.when((F.col("kind") == "hello") | is_proof, every).otherwise(some))
     found = packets.withColumn("of_node", placed).withColumn("share", F.col("first") + F.col("of_node"))
     found = found.withColumn(OF_FEED, F.col("of_node").eqNullSafe(F.col("by_feed")))
-    return found.drop("first", "shares", "depth", "of_node", "by_name", "by_feed")
+    return found.drop("first", "shares", "depth", "of_node", "by_name", "by_feed"), number
 
 
 def _share(text: Column) -> Column:

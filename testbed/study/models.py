@@ -9,6 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from analysis.files import read_lines
 from base.units import MS
 
 if TYPE_CHECKING:
@@ -68,16 +69,11 @@ def _emulated(scenario: str, kind: str, setting: Mapping[str, Any], seed: int) -
     from testbed.experiment.options import RunOptions
     from testbed.experiment.sweeps import sweep
 
-    sweeps = tuple(f"{key}={value}" for key, value in setting.items())
+    sweeps = tuple(f"{key}={sweep.typed(value)}" for key, value in setting.items())
     options = RunOptions(net="emulated", layerings=(kind,), sweeps=sweeps, seed=seed)
     (job,) = sweep.plan(scenario, options, ["feednet", "run", scenario])
     with TemporaryDirectory() as scratch:
         yield Run(Path(scratch) / sweep.emulate(job, Path(scratch)))
-
-
-def _lines(path: Path) -> Iterator[dict[str, Any]]:
-    with path.open(encoding="utf-8") as file:
-        yield from map(json.loads, file)
 
 
 _HOURS: Final = (0, 1, 2, 4, 8, 24)
@@ -89,8 +85,8 @@ def _deletion(kind: str, setting: Mapping[str, Any], seed: int) -> Figures:
     """
     with _emulated("deletion", kind, setting, seed) as run:
         request = json.loads((run.directory / "scenario.json").read_text())["deletion"]["after"] + 1
-        events = [*_lines(run.events(kind))]
-        samples = sorted(_lines(run.counters(kind)), key=lambda line: int(line["time"]))
+        events = [*read_lines(run.events(kind))]
+        samples = sorted(read_lines(run.counters(kind)), key=lambda line: int(line["time"]))
     published = {event["seq"]: event["time"] for event in events if event["event"] == "published"}
     readers = {event["node"] for event in events if event["event"] == "joined"}
     came = {(event["node"], event["seq"]) for event in events if event["event"] == "delivered"}
@@ -112,7 +108,7 @@ _LATE: Final = {
 def _late_join(kind: str, setting: Mapping[str, Any], seed: int) -> Figures:
     """Return when the subscriber that joins last, after all items, gets its first item and the newest one."""
     with _emulated("late-join", kind, setting, seed) as run:
-        events = [*_lines(run.events(kind))]
+        events = [*read_lines(run.events(kind))]
     published = max(event["seq"] for event in events if event["event"] == "published")
     joined, node = max((event["time"], event["node"]) for event in events if event["event"] == "joined")
     came = {

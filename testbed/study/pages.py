@@ -180,11 +180,11 @@ def _place(study: StudySpec, wanted: TableSpec, side: Side, metric: str) -> tupl
     """Return row and column of a figure. A row does not name the one metric or layering of all."""
     title, unit = study.runs[side.runs].metrics()[metric]
     layerings = {layering for runs in wanted.runs for layering in study.runs[runs].layerings}
-    settings = (f"{key}={value}" for key, value in side.setting.items())
+    settings = {key: setting_words({key: value}) for key, value in side.setting.items()}
     parts = {
         "metric": wanted.words.get(metric, f"{title}, {unit}"),
         "layering": f"`{side.layering}`",
-        **{setting.partition("=")[0]: wanted.words.get(setting, setting) for setting in settings},
+        **{key: wanted.words.get(said, said) for key, said in settings.items()},
     }
     column = parts.pop(wanted.columns)
     if len(wanted.metrics) == 1:

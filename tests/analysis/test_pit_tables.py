@@ -152,7 +152,9 @@ def test_entries_of_a_busy_node_are_shared_out_by_their_names(spark, tmp_path, m
     monkeypatch.setattr(shares, "ROWS", 200)
     both = table_of("x")
     run = frame(spark, both.filter(pc.field("node") == node))
-    parts = divided(run, nodes_of(run)).groupBy("share").count().toArrow()
+    shared, number = divided(run, nodes_of(run))
+    assert number == 3
+    parts = shared.groupBy("share").count().toArrow()
     assert len(parts) == 3
     assert min(parts["count"].to_pylist()) > 100
     rows = followed(run, nodes_of(run), tables.pits({"x": pc.max(both["time"]).as_py()}))

@@ -196,16 +196,17 @@ class EmulatedNetwork(VirtualTime):
         """
         self._active.add(node.name)
         station = node.station
-        is_busy = were_called = were_called or (station.is_used and station.settle(self.now))
-        while is_busy:
-            for endpoint, ports in node.programs:
+        while True:
+            for endpoint, ports in node.programs if were_called else ():
                 for number, payload, to in endpoint.take_outputs():
                     port = ports[number]
                     if isinstance(port, _UNROUTED):
                         self._send(port, payload)
                     elif isinstance(port, DatagramPort) and to is not None:
                         station.send(port, payload, to)
-            is_busy = station.is_used and station.settle(self.now)
+            if not (station.is_used and station.settle(self.now)):
+                break
+            were_called = True
         if were_called:
             node.due = earliest(*(endpoint.next_deadline() for endpoint, _ in node.programs))
         node.alarm.set(node.due)

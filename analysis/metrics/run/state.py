@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json
 
-from analysis.columns.arrays import divided
+from analysis.columns.arrays import groups_of
 from analysis.columns.values import ALL, HELD
 from analysis.errors import AnalysisError
 from analysis.files import Rows
@@ -112,7 +112,7 @@ def held_levels(
 def _levels(samples: pa.Table, span: Span, over: Span, bins: int) -> dict[str, Levels]:
     """Return the levels of each node and of ALL, kinds added up."""
     moments = samples.group_by(["node", "time"]).aggregate([(what, "sum") for what in HELD])
-    of_nodes = divided(moments.sort_by("time"), ["node"])
+    of_nodes = groups_of(moments.sort_by("time"), ["node"])
     states = {rows["node"][0].as_py(): _states(rows) for rows in of_nodes}
     states = dict(sorted(states.items())) | {ALL: _added_up([*states.values()])}
     followed = {}
