@@ -8,9 +8,12 @@ a second, but holds its data in memory.
 An environment variable selects PySpark's column type: only the engine of the latest session() is usable.
 """
 
+import atexit
 import os
 import signal
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from importlib import metadata
 from importlib.util import find_spec
@@ -162,6 +165,21 @@ def _is_found(module: str) -> bool:
         return False
 
 
+@contextmanager
+def _no_exit_hook() -> Iterator[None]:
+    """Let Sail register nothing for the end of the process.
+
+    It would end a telemetry that nobody asked for, and hold Python's lock (GIL) while it waits for threads of
+    its own, which may wait for that lock.
+    """
+    register = atexit.register
+    atexit.register = lambda function, *_, **__: function  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        atexit.register = register
+
+
 @cache
 def _sail() -> SparkSession:
     os.environ.setdefault("RUST_LOG", "off")  # errors arrive as exceptions
@@ -174,7 +192,8 @@ def _sail() -> SparkSession:
 
     on_interrupt = signal.getsignal(signal.SIGINT)
     try:
-        server = SparkConnectServer("127.0.0.1", 0)
+        with _no_exit_hook():
+            server = SparkConnectServer("127.0.0.1", 0)
         server.start(background=True)
         _, port = server.listening_address
         _held.append(server)

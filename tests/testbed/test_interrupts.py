@@ -238,6 +238,22 @@ Event().wait()
     assert b"KeyboardInterrupt" in complained
 
 
+def test_nothing_waits_for_sail_at_the_end():
+    """Its own hook holds Python's lock while it waits, and its threads may wait for that lock."""
+    program = """
+import atexit
+hooks, register = [], atexit.register
+atexit.register = lambda hook, *given, **named: hooks.append(hook) or register(hook, *given, **named)
+from analysis.spark.engine import EngineChoice, session
+session(EngineChoice("sail"))
+assert hooks, "not even those of PySpark"
+print([hook for hook in hooks if "telemetry" in str(hook)])
+"""
+    words = [sys.executable, "-c", program]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    assert (done.returncode, done.stdout) == (0, "[]\n"), done.stderr
+
+
 def test_nothing_waits_for_a_query_of_sail():
     """This one takes hours; an analysis has several at a time, each in a thread."""
     program = """
