@@ -92,7 +92,6 @@ class ParallelBuild(build_ext):
     """Compiles C files in parallel, those of one extension as well as those of several, on all cores."""
 
     def build_extensions(self) -> None:
-        """See build_ext."""
         self.parallel = os.cpu_count()
         compile_one_by_one = self.compiler.compile
 

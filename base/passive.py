@@ -31,7 +31,6 @@ class PassiveEndpoint(Queue[tuple[int, bytes, Address | None]]):
         """See Endpoint."""
 
     def next_deadline(self) -> int | None:
-        """See Endpoint."""
         return None
 
     def wake(self, now: int) -> None:
@@ -49,7 +48,6 @@ class PassiveApplication(Outputs):
         """See Application."""
 
     def next_deadline(self) -> int | None:
-        """See Application."""
         return None
 
     def wake(self, now: int) -> None:

@@ -353,7 +353,6 @@ class _Stream(asyncio.Protocol):
                 self._close()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """See asyncio.Protocol."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         # Linux would acknowledge the first segments one by one; the emulator's TCP delays what may wait.
@@ -370,16 +369,13 @@ class _Stream(asyncio.Protocol):
         self._sockets.notify(self._endpoint, Opened(self._number, (peer[0], peer[1]), self._port))
 
     def data_received(self, data: bytes) -> None:
-        """See asyncio.Protocol."""
         self._sockets.notify(self._endpoint, Received(self._number, data))
 
     def pause_writing(self) -> None:
-        """See asyncio.Protocol."""
         # asyncio calls this from within write(), while the program's actions are processed.
         asyncio.get_running_loop().call_soon(self._sockets.notify, self._endpoint, Full(self._number))
 
     def resume_writing(self) -> None:
-        """See asyncio.Protocol."""
         asyncio.get_running_loop().call_soon(self._sockets.notify, self._endpoint, Writable(self._number))
 
     def eof_received(self) -> bool:
@@ -389,7 +385,6 @@ class _Stream(asyncio.Protocol):
         return not self._has_closed
 
     def connection_lost(self, error: Exception | None) -> None:
-        """See asyncio.Protocol."""
         self.fail(self._reason if error is None else _reason(error))
 
     def fail(self, reason: str) -> None:

@@ -42,7 +42,6 @@ class Files(PassiveApplication):
         self._sign = sign
 
     def receive(self, packet: bytes, now: int) -> None:
-        """See Application."""
         interest = open_interest(packet)
         if interest is None:
             return

@@ -44,7 +44,6 @@ class GatewayProgram:
         self._announce = announce
 
     def around(self, peer: LocalPeer, now: int) -> Gateway:
-        """See Surroundings."""
         random = SystemRandom()
         account = self._account
         self._gateway = Gateway(
@@ -64,7 +63,6 @@ class GatewayProgram:
         return self._gateway
 
     def status(self) -> dict[str, Value]:
-        """See Surroundings."""
         side = self._gateway.application
         return {
             "gateway": {

@@ -66,8 +66,6 @@ class ParticipantProgram:
             self._trust = Trust(anchor.schema, anchor.certificate, self._random, epoch_ms)
 
     def around(self, peer: LocalPeer, now: int) -> Participant:
-        """See Surroundings."""
-
         def publish(content: Mapping[str, Any], time: int) -> Message:
             return peer.publish(content, time)
 
@@ -108,7 +106,6 @@ class ParticipantProgram:
         return message_packet(stored.message)
 
     def status(self) -> dict[str, Value]:
-        """See Surroundings."""
         participant = self._participant
         return {
             "ndn": {
@@ -189,7 +186,6 @@ class _End(PassiveApplication):
         self._passed_on = passed_on
 
     def receive(self, packet: bytes, now: int) -> None:
-        """See Application."""
         if len(self.other.outputs) < _QUEUE:
             self.other.outputs.append(packet)
         self._passed_on(now)

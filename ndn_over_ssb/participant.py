@@ -141,12 +141,10 @@ class Participant(PeerWrapper):
     # The endpoint
 
     def next_deadline(self) -> int | None:
-        """See Endpoint."""
         parts = (self._program, self.host, self._links, self._negotiation.ends)
         return earliest(*(part.next_deadline() for part in parts))
 
     def wake(self, now: int) -> None:
-        """See Endpoint."""
         self.host.wake(now)
         self._links.wake(now)
         if self._negotiation.ends.expire(now):

@@ -151,7 +151,6 @@ class _Nowhere(PassiveApplication):
     """Refuses Interests for prefixes without a reachable repository."""
 
     def receive(self, packet: bytes, now: int) -> None:
-        """See Application."""
         try:
             header = parse_lp(packet)
             interest = parse_interest(header.fragment)

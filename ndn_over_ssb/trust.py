@@ -97,7 +97,6 @@ class Trust(Outputs):
         self._end(name, None if found is None else found[0].wire)
 
     def next_deadline(self) -> int | None:
-        """See Application."""
         return self._timers.next_deadline()
 
     def wake(self, now: int) -> None:

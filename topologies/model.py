@@ -117,7 +117,6 @@ class Medium(LinkParameters):
         return self.name
 
     def describe(self) -> str:
-        """See LinkParameters."""
         said = super().describe()
         if self.radio is None:
             return said

@@ -84,7 +84,6 @@ class Medium(LinkParameters):
     words: str = ""
 
     def describe(self) -> str:
-        """See LinkParameters."""
         return self.words or super().describe()
 
     __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "ignore"}

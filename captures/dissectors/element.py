@@ -209,16 +209,16 @@ class Nested(Tlv):
         self.layer = layer
         self.options = options
 
-    def decode(self, value: bytes) -> Any:  # noqa: D102
+    def decode(self, value: bytes) -> Any:
         return self.layer.of(value, **self.options)
 
-    def addfield(self, pkt: Packet | None, s: bytes, val: Any) -> bytes:  # noqa: D102
+    def addfield(self, pkt: Packet | None, s: bytes, val: Any) -> bytes:
         if val is None:
             return s
         return s + (element(self.kind, bytes(val)) if self.layer.TYPE is None else bytes(val))
 
-    def any2i(self, pkt: Packet | None, x: Any) -> Any:  # noqa: D102
+    def any2i(self, pkt: Packet | None, x: Any) -> Any:
         return x
 
-    def i2repr(self, pkt: Packet | None, x: Any) -> str:  # noqa: D102
+    def i2repr(self, pkt: Packet | None, x: Any) -> str:
         return repr(x)

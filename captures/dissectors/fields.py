@@ -66,13 +66,13 @@ class Tlv(Field[Any, Any]):
         """Return whether a value makes an element."""
         return value is not None
 
-    def addfield(self, pkt: Packet | None, s: bytes, val: Any) -> bytes:  # noqa: D102
+    def addfield(self, pkt: Packet | None, s: bytes, val: Any) -> bytes:
         return s + element(self.kind, self.encode(val)) if self.is_set(val) else s
 
-    def any2i(self, pkt: Packet | None, x: Any) -> Any:  # noqa: D102
+    def any2i(self, pkt: Packet | None, x: Any) -> Any:
         return x.encode() if isinstance(x, str) else x
 
-    def i2repr(self, pkt: Packet | None, x: Any) -> str:  # noqa: D102
+    def i2repr(self, pkt: Packet | None, x: Any) -> str:
         is_text = not isinstance(x, bytes) or (x.isascii() and x.decode().isprintable())
         return repr(x) if is_text else x.hex()
 
@@ -94,13 +94,13 @@ class Number(Tlv):
         super().__init__(name, kind, default, **options)
         self.names = names or {}
 
-    def decode(self, value: bytes) -> Any:  # noqa: D102
+    def decode(self, value: bytes) -> Any:
         return read_nni(value)
 
-    def encode(self, value: Any) -> bytes:  # noqa: D102
+    def encode(self, value: Any) -> bytes:
         return nni(value)
 
-    def any2i(self, pkt: Packet | None, x: Any) -> Any:  # noqa: D102
+    def any2i(self, pkt: Packet | None, x: Any) -> Any:
         if isinstance(x, str):
             by_name = {name: number for number, name in self.names.items()}
             if x not in by_name:
@@ -108,7 +108,7 @@ class Number(Tlv):
             return by_name[x]
         return x
 
-    def i2repr(self, pkt: Packet | None, x: Any) -> str:  # noqa: D102
+    def i2repr(self, pkt: Packet | None, x: Any) -> str:
         return f"{x} ({self.names[x]})" if x in self.names else repr(x)
 
 
@@ -121,45 +121,45 @@ class Fixed(Tlv):
         super().__init__(name, kind, sizes=range(size, size + 1), **options)
         self.size = size
 
-    def decode(self, value: bytes) -> Any:  # noqa: D102
+    def decode(self, value: bytes) -> Any:
         return int.from_bytes(super().decode(value), "big")
 
-    def encode(self, value: Any) -> bytes:  # noqa: D102
+    def encode(self, value: Any) -> bytes:
         return int(value).to_bytes(self.size, "big")
 
-    def i2repr(self, pkt: Packet | None, x: Any) -> str:  # noqa: D102
+    def i2repr(self, pkt: Packet | None, x: Any) -> str:
         return repr(x) if self.size == 1 or isinstance(x, VolatileValue) else f"0x{x:0{2 * self.size}x}"
 
 
 class Source(Tlv):
     """Evidence of a source: number, hops, whether the number is signed, and the signature if it is there."""
 
-    def decode(self, value: bytes) -> Any:  # noqa: D102
+    def decode(self, value: bytes) -> Any:
         return decode_evidence(value)
 
-    def encode(self, value: Any) -> bytes:  # noqa: D102
+    def encode(self, value: Any) -> bytes:
         return encode_evidence(value)
 
-    def any2i(self, pkt: Packet | None, x: Any) -> Any:  # noqa: D102
+    def any2i(self, pkt: Packet | None, x: Any) -> Any:
         return x if x is None or isinstance(x, VolatileValue) else Evidence(*x)
 
-    def i2repr(self, pkt: Packet | None, x: Any) -> str:  # noqa: D102
+    def i2repr(self, pkt: Packet | None, x: Any) -> str:
         return source_text(x) + (" signed" if x.is_signed else "")
 
 
 class OptionalSource(Source):
     """Evidence that the sender has; () if none."""
 
-    def decode(self, value: bytes) -> Any:  # noqa: D102
+    def decode(self, value: bytes) -> Any:
         return super().decode(value) if value else ()
 
-    def encode(self, value: Any) -> bytes:  # noqa: D102
+    def encode(self, value: Any) -> bytes:
         return super().encode(value) if value else b""
 
-    def any2i(self, pkt: Packet | None, x: Any) -> Any:  # noqa: D102
+    def any2i(self, pkt: Packet | None, x: Any) -> Any:
         return super().any2i(pkt, x) if x else x
 
-    def i2repr(self, pkt: Packet | None, x: Any) -> str:  # noqa: D102
+    def i2repr(self, pkt: Packet | None, x: Any) -> str:
         return source_text(x)
 
 
@@ -181,10 +181,10 @@ class FixedBytes(Field[Any, Any]):
         """Return whether the bytes are present: always."""
         return True
 
-    def addfield(self, pkt: Packet | None, s: bytes, val: Any) -> bytes:  # noqa: D102
+    def addfield(self, pkt: Packet | None, s: bytes, val: Any) -> bytes:
         return s + bytes(val)
 
-    def i2repr(self, pkt: Packet | None, x: Any) -> str:  # noqa: D102
+    def i2repr(self, pkt: Packet | None, x: Any) -> str:
         return bytes(x).hex()
 
 
@@ -194,21 +194,21 @@ class Flag(Tlv):
     def __init__(self, name: str, kind: int, **options: Any) -> None:
         super().__init__(name, kind, False, sizes=range(1), **options)
 
-    def decode(self, value: bytes) -> Any:  # noqa: D102
+    def decode(self, value: bytes) -> Any:
         super().decode(value)
         return True
 
-    def encode(self, value: Any) -> bytes:  # noqa: D102
+    def encode(self, value: Any) -> bytes:
         return b""
 
-    def is_set(self, value: Any) -> bool:  # noqa: D102
+    def is_set(self, value: Any) -> bool:
         return bool(value)
 
 
 class Text(Tlv):
     """UTF-8 text, kept as bytes, since packets may contain any, and shown as text."""
 
-    def i2repr(self, pkt: Packet | None, x: Any) -> str:  # noqa: D102
+    def i2repr(self, pkt: Packet | None, x: Any) -> str:
         return "\n".join(map(printable, bytes(x).decode(errors="backslashreplace").split("\n")))
 
 
@@ -234,18 +234,18 @@ class Name(Tlv):
         super().__init__(name, NAME, default, shown=shown)
         self.nonempty = nonempty
 
-    def decode(self, value: bytes) -> Any:  # noqa: D102
+    def decode(self, value: bytes) -> Any:
         if self.nonempty and not value:
             raise MalformedPacket("empty Name")
         return to_uri(value)
 
-    def encode(self, value: Any) -> bytes:  # noqa: D102
+    def encode(self, value: Any) -> bytes:
         return from_uri(value)
 
-    def any2i(self, pkt: Packet | None, x: Any) -> Any:  # noqa: D102
+    def any2i(self, pkt: Packet | None, x: Any) -> Any:
         return x if x is None or isinstance(x, VolatileValue) else name_uri(x)
 
-    def i2repr(self, pkt: Packet | None, x: Any) -> str:  # noqa: D102
+    def i2repr(self, pkt: Packet | None, x: Any) -> str:
         return str(x)
 
 
@@ -254,7 +254,7 @@ class Names(Tlv):
 
     islist = 1
 
-    def decode(self, value: bytes) -> Any:  # noqa: D102
+    def decode(self, value: bytes) -> Any:
         names = []
         for kind, start, end in elements(value, 0, len(value)):
             if kind == NAME:
@@ -263,29 +263,29 @@ class Names(Tlv):
                 check_ignorable(kind)
         return names
 
-    def encode(self, value: Any) -> bytes:  # noqa: D102
+    def encode(self, value: Any) -> bytes:
         return b"".join(element(NAME, from_uri(name)) for name in value)
 
-    def any2i(self, pkt: Packet | None, x: Any) -> Any:  # noqa: D102
+    def any2i(self, pkt: Packet | None, x: Any) -> Any:
         names = [x] if isinstance(x, str | bytes) else x
         return names if names is None else [name_uri(name) for name in names]
 
-    def i2repr(self, pkt: Packet | None, x: Any) -> str:  # noqa: D102
+    def i2repr(self, pkt: Packet | None, x: Any) -> str:
         return " ".join(x)
 
 
 class Component(Tlv):
     """One name component in an element, as in a URI: `seg=5`."""
 
-    def decode(self, value: bytes) -> Any:  # noqa: D102
+    def decode(self, value: bytes) -> Any:
         if prefix_ends(value) != [len(value)]:
             raise MalformedPacket("not one name component")
         return to_uri(value)[1:]
 
-    def encode(self, value: Any) -> bytes:  # noqa: D102
+    def encode(self, value: Any) -> bytes:
         return from_uri(value)
 
-    def any2i(self, pkt: Packet | None, x: Any) -> Any:  # noqa: D102
+    def any2i(self, pkt: Packet | None, x: Any) -> Any:
         if x is None or isinstance(x, VolatileValue):
             return x
         parts = components(from_uri(x) if isinstance(x, str) else bytes(x))
@@ -293,7 +293,7 @@ class Component(Tlv):
             raise ValueError(f"{self.name} {x!r}: not one name component")
         return to_uri(component(*parts[0]))[1:]
 
-    def i2repr(self, pkt: Packet | None, x: Any) -> str:  # noqa: D102
+    def i2repr(self, pkt: Packet | None, x: Any) -> str:
         return str(x)
 
 
@@ -306,7 +306,7 @@ class NestedNumber(Number):
         super().__init__(name, kind, names=names, shown=shown)
         self.inner = inner
 
-    def decode(self, value: bytes) -> Any:  # noqa: D102
+    def decode(self, value: bytes) -> Any:
         number = None
         for kind, start, end in elements(value, 0, len(value)):
             if kind == self.inner and number is None:
@@ -315,7 +315,7 @@ class NestedNumber(Number):
                 check_ignorable(kind, kind == self.inner)
         return 0 if number is None else number
 
-    def encode(self, value: Any) -> bytes:  # noqa: D102
+    def encode(self, value: Any) -> bytes:
         return b"" if value == 0 else element(self.inner, nni(value))
 
 
@@ -330,16 +330,16 @@ class Repeated(Tlv):
         super().__init__(one.name, one.kind, [], shown=one.shown)
         self.one = one
 
-    def decode(self, value: bytes) -> Any:  # noqa: D102
+    def decode(self, value: bytes) -> Any:
         return self.one.decode(value)
 
-    def is_set(self, value: Any) -> bool:  # noqa: D102
+    def is_set(self, value: Any) -> bool:
         return bool(value)
 
-    def addfield(self, pkt: Packet | None, s: bytes, val: Any) -> bytes:  # noqa: D102
+    def addfield(self, pkt: Packet | None, s: bytes, val: Any) -> bytes:
         return s + b"".join(self.one.addfield(pkt, b"", each) for each in val or ())
 
-    def any2i(self, pkt: Packet | None, x: Any) -> Any:  # noqa: D102
+    def any2i(self, pkt: Packet | None, x: Any) -> Any:
         return [] if x is None else [x] if isinstance(x, int | bytes | Packet) else list(x)
 
 
@@ -355,8 +355,8 @@ class Unrecognised(Field[Any, Any]):
         """Return whether there are any."""
         return bool(value)
 
-    def addfield(self, pkt: Packet | None, s: bytes, val: Any) -> bytes:  # noqa: D102
+    def addfield(self, pkt: Packet | None, s: bytes, val: Any) -> bytes:
         return s + b"".join(element(kind, value) for kind, value in val or ())
 
-    def i2repr(self, pkt: Packet | None, x: Any) -> str:  # noqa: D102
+    def i2repr(self, pkt: Packet | None, x: Any) -> str:
         return ", ".join(f"type {kind}: {value.hex() or 'empty'}" for kind, value in x)

@@ -108,7 +108,6 @@ class TinyEntry(TinyPacket):
 
     @property
     def details(self) -> str:
-        """See TinyPacket."""
         length, chunks = self.content.length, self.content.chunks
         chain = f", {chunks} chunks" if chunks else ""
         return f" {self.demultiplexer.hex()} {self.isp_command or f'of {length} bytes'}{chain}"
@@ -127,7 +126,6 @@ class TinyChunk(TinyPacket):
 
     @property
     def details(self) -> str:
-        """See TinyPacket."""
         return ", the last" if not any(self.next_pointer) else ""
 
 
@@ -140,7 +138,6 @@ class TinyWant(TinyPacket):
 
     @property
     def details(self) -> str:
-        """See TinyPacket."""
         offset, *wanted = self.numbers
         return f" of {len(wanted)} feeds from {offset}"
 
@@ -154,7 +151,6 @@ class TinyChunkVector(TinyPacket):
 
     @property
     def details(self) -> str:
-        """See TinyPacket."""
         return f" of {len(self.missing)} chunks"
 
 
@@ -172,7 +168,6 @@ class TinyNovelty(TinyPacket):
 
     @property
     def details(self) -> str:
-        """See TinyPacket."""
         return f" {self.key[:4].hex()}"
 
 
@@ -193,7 +188,6 @@ class TinyClaim(TinyPacket):
 
     @property
     def details(self) -> str:
-        """See TinyPacket."""
         return f" of {self.count} keys, {self.lowest[:4].hex()} to {self.highest[:4].hex()}"
 
 

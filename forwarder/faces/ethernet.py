@@ -139,7 +139,7 @@ def without_padding(payload: bytes) -> bytes:
 
 
 class EthernetTransport:
-    """One face: an address on an interface.
+    """The Transport of one face: an address on an interface.
 
     Args:
         driver: whose host the face is of.
@@ -155,9 +155,7 @@ class EthernetTransport:
         driver.transports[face] = self
 
     def send(self, frames: list[bytes]) -> None:
-        """See Transport."""
         self._channel.send(self._mac, frames)
 
     def close(self) -> None:
-        """See Transport."""
         self._channel.faces.pop(self._mac, None)

@@ -88,7 +88,7 @@ class MulticastSockets:
 
 
 class MulticastTransport:
-    """The face of a group.
+    """The Transport of a group's face.
 
     Args:
         driver: whose host the face is of.
@@ -104,7 +104,6 @@ class MulticastTransport:
         driver.loop.add_reader(sockets.receiving, self._on_readable)
 
     def send(self, frames: list[bytes]) -> None:
-        """See Transport."""
         for frame in frames:
             try:
                 self._sockets.sending.sendto(frame, self._sockets.group)
@@ -112,7 +111,6 @@ class MulticastTransport:
                 continue  # lost, as on any link
 
     def close(self) -> None:
-        """See Transport."""
         self._driver.loop.remove_reader(self._sockets.receiving)
         self._sockets.close()
 

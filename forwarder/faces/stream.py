@@ -33,7 +33,7 @@ _WRITE = 1 << 18
 
 
 class StreamTransport:
-    """One face's connection.
+    """The Transport of one face: its connection.
 
     Args:
         driver: whose host the face is of.
@@ -67,7 +67,6 @@ class StreamTransport:
         driver.loop.add_reader(sock, self._read)
 
     def send(self, frames: list[bytes]) -> None:
-        """See Transport."""
         if not self._is_open:
             return
         if self._queue:
@@ -222,7 +221,6 @@ class StreamTransport:
             self._driver.loop.call_soon(self._on_end, why)
 
     def close(self) -> None:
-        """See Transport."""
         if self._is_open:
             self._is_open = False
             self._driver.loop.remove_reader(self._socket)

@@ -138,7 +138,6 @@ class Faces(FaceTable):
         return entry.face
 
     def channels(self) -> list[str]:
-        """See FaceSystem."""
         uris = [channel.uri for channel in self._stream_channels]
         uris += [channel.uri for channel in self._udp]
         return [str(uri) for uri in [*uris, *self._ethernet]]
@@ -261,7 +260,6 @@ class Faces(FaceTable):
     # --- FaceSystem ---
 
     def create(self, wanted: FaceParameters, now: int, reply: Callable[[Outcome], None]) -> None:
-        """See FaceSystem."""
         try:
             remote, local = rules.ends(wanted)
         except ValueError as error:
@@ -325,7 +323,6 @@ class Faces(FaceTable):
         self.driver.schedule()
 
     def update(self, face: int, wanted: FaceParameters, now: int) -> Outcome:
-        """See FaceSystem."""
         entry = self._entries.get(face)
         if entry is None:
             return Outcome(404, f"there is no face {face} that can be changed")

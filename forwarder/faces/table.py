@@ -64,7 +64,7 @@ class Entry:
 
 
 class FaceTable:
-    """Faces by their ends, and the listeners for their events.
+    """The FaceSystem: faces by their ends, and the listeners for their events.
 
     Args:
         host: numbers its faces from forwarder.tables.face.FIRST_FACE.
@@ -135,7 +135,6 @@ class FaceTable:
         self.driver.schedule()
 
     def listen(self, listener: Callable[[FaceEvent, Face, int], None]) -> None:
-        """See FaceSystem."""
         self._listeners.append(listener)
 
     def _connect_stream(self, entry: Entry, sock: socket.socket) -> None:

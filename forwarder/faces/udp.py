@@ -24,7 +24,7 @@ _UNREACHABLE = frozenset({errno.ECONNREFUSED, errno.EHOSTUNREACH, errno.ENETUNRE
 
 
 class UdpTransport:
-    """One face's connected socket.
+    """The Transport of one face: its connected socket.
 
     Args:
         driver: whose host the face is of.
@@ -79,7 +79,6 @@ class UdpTransport:
             self._on_unreachable(error.strerror or str(error))
 
     def close(self) -> None:
-        """See Transport."""
         self._driver.loop.remove_reader(self._socket)
         self._socket.close()
 

@@ -35,7 +35,7 @@ def _step_end(taken: int, step: int) -> int:
 
 
 class FixedCredit:
-    """The same step always.
+    """The CreditPolicy of the same step always.
 
     Args:
         credit: the step, items, at least 1. With 1 this is NDN's pull: one item at a time.
@@ -47,16 +47,14 @@ class FixedCredit:
         self.credit = credit
 
     def is_due(self, taken: int, asked: int) -> bool:
-        """See CreditPolicy."""
         return _step_end(taken, self.credit) > asked
 
     def limit(self, taken: int, arrived: int, asked: int, now: int) -> int:
-        """See CreditPolicy."""
         return max(asked, _step_end(taken, self.credit))
 
 
 class AdaptiveCredit:
-    """A step that covers the bandwidth-delay product and follows the application's pace.
+    """The CreditPolicy of a step that covers the bandwidth-delay product and follows the application's pace.
 
     As QUIC implementations tune their flow-control windows: a step that is used up within two round trips is
     too short and doubles; one that the application leaves half untaken is too long and halves. The
@@ -79,11 +77,9 @@ class AdaptiveCredit:
         self._round_trip: int | None = None
 
     def is_due(self, taken: int, asked: int) -> bool:
-        """See CreditPolicy."""
         return asked <= taken + self.credit // 2
 
     def limit(self, taken: int, arrived: int, asked: int, now: int) -> int:
-        """See CreditPolicy."""
         if self._granted is not None and arrived >= self._granted[0]:
             took = now - self._granted[1]
             self._round_trip = took if self._round_trip is None else min(took, self._round_trip)

@@ -84,12 +84,10 @@ class SizedFeeds(FeedTable):
         return total
 
     def forget(self, feed: bytes, now: int) -> None:
-        """See FeedTable."""
         super().forget(feed, now)
         self._has_past_changed = True
 
     def _settle(self, entry: FeedEntry, now: int) -> None:
-        """See FeedTable."""
         super()._settle(entry, now)
         feed = entry.feed
         if feed in self._entries:

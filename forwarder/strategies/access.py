@@ -49,7 +49,6 @@ class Access(Strategy):
     def after_interest(
         self, entry: PitEntry, face: int, hops: Sequence[NextHop], now: int
     ) -> Sequence[int] | None:
-        """See Strategy."""
         everywhere = [hop.face for hop in hops]
         if entry.is_pending(now):
             return everywhere if now >= entry.last_sent() + _HOLD_BACK else ()
@@ -64,7 +63,6 @@ class Access(Strategy):
         return (known.face,)
 
     def after_data(self, entry: PitEntry, face: int, data: Data, now: int) -> int:
-        """See Strategy."""
         record = entry.out_record(face)
         ends = prefix_ends(data.name)
         if entry.is_satisfied or record is None:

@@ -106,7 +106,6 @@ class Asf(Strategy):
     def after_interest(
         self, entry: PitEntry, face: int, hops: Sequence[NextHop], now: int
     ) -> Sequence[int] | None:
-        """See Strategy."""
         prefix = self.node.fib.longest_prefix(entry.name)
         namespace = self._namespaces.get_or_make(prefix, _Namespace, now)
         self._settle(namespace, now)
@@ -132,7 +131,6 @@ class Asf(Strategy):
         return (chosen.face,)
 
     def probe(self, entry: PitEntry, face: int, hops: Sequence[NextHop], now: int) -> Sequence[int]:
-        """See Strategy."""
         notes: _Notes = entry.notes
         namespace = notes.namespace
         if notes.first is None:
@@ -151,7 +149,6 @@ class Asf(Strategy):
         return (chosen,)
 
     def after_data(self, entry: PitEntry, face: int, data: Data, now: int) -> int:
-        """See Strategy."""
         notes: _Notes | None = entry.notes
         record = entry.out_record(face)
         if notes is None:
@@ -174,7 +171,6 @@ class Asf(Strategy):
     def after_nack(
         self, entry: PitEntry, face: int, reason: int, hops: Sequence[NextHop], now: int
     ) -> Sequence[int]:
-        """See Strategy."""
         notes: _Notes | None = entry.notes
         if notes is not None:
             self._settle(notes.namespace, now)

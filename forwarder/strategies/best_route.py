@@ -30,7 +30,6 @@ class BestRoute(Strategy):
     def after_interest(
         self, entry: PitEntry, face: int, hops: Sequence[NextHop], now: int
     ) -> Sequence[int] | None:
-        """See Strategy."""
         if not entry.out_records or not entry.is_pending(now):
             return (hops[0].face,) if hops else None
         interval = entry.notes or self._suppression.initial

@@ -28,7 +28,6 @@ class Multicast(Strategy):
     def after_interest(
         self, entry: PitEntry, face: int, hops: Sequence[NextHop], now: int
     ) -> Sequence[int] | None:
-        """See Strategy."""
         if not entry.out_records:
             return [hop.face for hop in hops] or None
         if entry.notes is None:

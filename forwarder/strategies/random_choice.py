@@ -21,5 +21,4 @@ class RandomChoice(Strategy):
     def after_interest(
         self, entry: PitEntry, face: int, hops: Sequence[NextHop], now: int
     ) -> Sequence[int] | None:
-        """See Strategy."""
         return (self.node.rng.choice(hops).face,) if hops else None

@@ -47,7 +47,6 @@ class SelfLearning(Strategy):
     def after_interest(
         self, entry: PitEntry, face: int, hops: Sequence[NextHop], now: int
     ) -> Sequence[int] | None:
-        """See Strategy."""
         if entry.notes is None:
             entry.notes = _Notes()
         notes: _Notes = entry.notes
@@ -69,7 +68,6 @@ class SelfLearning(Strategy):
         return faces
 
     def after_data(self, entry: PitEntry, face: int, data: Data, now: int) -> int:
-        """See Strategy."""
         notes: _Notes | None = entry.notes
         if notes is None or entry.out_record(face) is None:
             return 0
@@ -83,7 +81,6 @@ class SelfLearning(Strategy):
     def after_nack(
         self, entry: PitEntry, face: int, reason: int, hops: Sequence[NextHop], now: int
     ) -> Sequence[int]:
-        """See Strategy."""
         notes: _Notes | None = entry.notes
         if reason == NO_ROUTE and notes is not None and face not in notes.flooded:
             self.node.withdraw(face, entry.name, now)

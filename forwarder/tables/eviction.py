@@ -38,7 +38,7 @@ class Policy(Protocol):
 
 
 class Lru:
-    """Least recently used: came in or answered an Interest.
+    """The Policy "least recently used": came in or answered an Interest.
 
     The store's own order is that of arrival, and is made that of use.
     """
@@ -55,7 +55,7 @@ class Lru:
 
 
 class PriorityFifo:
-    """Unsolicited packets first; then stale ones, in order of becoming stale; then by arrival.
+    """The Policy of NFD: unsolicited packets first; then stale ones, oldest first; then by arrival.
 
     NFD moves packets to the stale ones by timers. Here a heap has them by the time at which they become
     stale, and is read on eviction. Time is that of the latest arrival.
@@ -92,7 +92,6 @@ class PriorityFifo:
             heapify(self._stale)
 
     def erased(self, name: bytes) -> None:
-        """See Policy."""
         self._unsolicited.pop(name, None)
         self._fifo.pop(name, None)
 

@@ -57,7 +57,6 @@ class ThreadAuthor:
         self._tangle = Tangle(root)
 
     def add(self, message: Message) -> None:
-        """See Author."""
         if not self._tangle.root:
             self._tangle = Tangle(message.id)
         self._tangle.add(message)
@@ -79,13 +78,11 @@ class LikesAuthor:
         self._posts: list[str] = []
 
     def add(self, message: Message) -> None:
-        """See Author."""
         if isinstance(message.content, dict) and message.content["type"] == "post":
             self._posts.append(message.id)
         self._votes.add(message)
 
     def content(self, feed: str, draft: Mapping[str, Any]) -> Content:
-        """See Author."""
         if not self._posts or self._random.random() < _POST_SHARE:
             return {**draft}
         post = self._random.choice(self._posts[-_POSTS_IN_VIEW:])
@@ -102,7 +99,6 @@ class GatheringsAuthor:
         self._gatherings = Gatherings()
 
     def add(self, message: Message) -> None:
-        """See Author."""
         self._gatherings.add(message)
 
     def content(self, feed: str, draft: Mapping[str, Any]) -> Content:
@@ -132,7 +128,6 @@ class ChessAuthor:
         self._last: dict[tuple[str, int], str] = {}  # the message of a move, by game and number
 
     def add(self, message: Message) -> None:
-        """See Author."""
         self._games.add(message)
         match message.content:
             case {"type": "chess_move" | "chess_game_end", "root": str() as root, "ply": int() as ply}:

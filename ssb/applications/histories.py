@@ -68,7 +68,6 @@ class ThreadView:
         self._tangle = Tangle(root)
 
     def add(self, message: Message) -> Change | None:
-        """See View."""
         insertion = self._tangle.add(message)
         if insertion is None:
             return None
@@ -76,7 +75,6 @@ class ThreadView:
         return Change([each.id for each in behind], insertion.reordered)
 
     def digest(self) -> str:
-        """See View."""
         order = "\n".join(each.id for each in self._tangle.order)
         return sha256(order.encode()).hexdigest() if order else ""
 
@@ -109,7 +107,6 @@ class StateView:
         self._digest = 0
 
     def add(self, message: Message) -> Change | None:
-        """See View."""
         subject = self._subjects.of(message)
         if subject is None:
             return None
@@ -125,7 +122,6 @@ class StateView:
         return Change(corrected, None)
 
     def digest(self) -> str:
-        """See View."""
         return f"{self._digest:064x}" if self._digest else ""
 
 

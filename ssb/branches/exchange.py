@@ -122,21 +122,17 @@ class BranchExchange(Replicator):
         self._patience: Timers[str] = Timers()
 
     def refuses(self, request: Value) -> str:
-        """See Replication."""
         return ""
 
     def hides(self, feed: str, peer: str) -> bool:
-        """See Replication."""
         return self._is_hidden(feed, peer)
 
     def exchanges(self) -> int:
-        """See Replication."""
         return sum(len(session.known) for session in self.sessions.values())
 
     # Feeds
 
     def want_all(self, feeds: Iterable[str], now: int) -> None:
-        """See Replication."""
         new = [feed for feed in feeds if feed not in self._wanted]
         self._wanted |= dict.fromkeys(new)
         for session in self.sessions.values():
@@ -146,7 +142,6 @@ class BranchExchange(Replicator):
                     self._hear(session, feed, session.offers[feed], now)
 
     def unwant(self, feed: str, now: int) -> None:
-        """See Replication."""
         if self._wanted.pop(feed, feed) is None:
             self._set_aside.pop(feed, None)
             self._asked.pop(feed, None)
@@ -165,7 +160,6 @@ class BranchExchange(Replicator):
     def append(
         self, messages: Sequence[Message], now: int, received: float, by: int | None = None
     ) -> Mapping[str, InvalidMessage | ForkedFeed]:
-        """See Replication."""
         new = {each.id: each for each in messages if each.id not in self._branched.tree(each.author)}
         try:
             return self._branched.append(messages, received).refused
@@ -206,25 +200,21 @@ class BranchExchange(Replicator):
     # Connections
 
     def open(self, number: int, remote: str, *, is_caller: bool, now: int) -> None:
-        """See Replication."""
         allowance = TokenBucket(SECOND // self._limits.notes_per_s, self._limits.notes_burst, now)
         self.sessions[number] = session = Session(number, remote, allowance)
         self._greet(session, [*self._wanted])
 
     def close(self, number: int, now: int) -> None:
-        """See Replication."""
         del self.sessions[number]
         for feed in [feed for feed, asked in self._asked.items() if asked == number]:
             self._give_up(feed, now)
 
     def output_due(self, number: int) -> int | None:
-        """See Replication."""
         session = self.sessions[number]
         is_due = session.left or session.greetings or session.asks or session.ready
         return 0 if is_due else session.report_due
 
     def take_output(self, number: int, room: int, now: int) -> list[bytes]:
-        """See Replication."""
         session = self.sessions[number]
         bodies: list[bytes] = []
         for body in self._notes(session, now):
@@ -245,7 +235,6 @@ class BranchExchange(Replicator):
         return bodies
 
     def next_deadline(self) -> int | None:
-        """See Replication."""
         return self._patience.next_deadline()
 
     def wake(self, now: int) -> None:
@@ -302,7 +291,6 @@ class BranchExchange(Replicator):
         self._changed[session.number] = None
 
     def _read(self, number: int, value: dict[str, Value], now: int) -> None:
-        """See Replicator."""
         session = self.sessions[number]
         clock = value.get("clock")
         if not isinstance(clock, dict):
@@ -390,7 +378,6 @@ class BranchExchange(Replicator):
     # Replicator
 
     def _expects(self, number: int, feed: str) -> bool:
-        """See Replicator."""
         session = self.sessions[number]
         if self._is_hidden(feed, session.remote):
             return False
@@ -414,7 +401,6 @@ class BranchExchange(Replicator):
         return [*found.values()]
 
     def _refuse(self, number: int, feed: str, error: InvalidMessage | ForkedFeed, now: int) -> None:
-        """See Replicator."""
         session = self.sessions[number]
         session.aside.add(feed)
         self.put_aside(feed, session.remote, str(error))
@@ -422,7 +408,6 @@ class BranchExchange(Replicator):
             self._give_up(feed, now)
 
     def _store(self, number: int, messages: Sequence[Message], now: int, received: float) -> None:
-        """See Replicator."""
         session = self.sessions[number]
         messages = self._connected(session, messages)
         sizes = {each.author: len(self._branched.tree(each.author)) for each in messages}

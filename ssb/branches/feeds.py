@@ -53,7 +53,7 @@ def append_each(messages: Iterable[Message], take: Callable[[Message], bool]) ->
 
 
 class BranchedFeeds(MemoryFeeds):
-    """Feeds in memory, each with all its branches (`ssb.branches.tree`).
+    """Feeds in memory, each with all its Branches (`ssb.branches.tree`).
 
     As a FeedStore it has one branch of each feed: at each fork the one whose message came first. This one is
     served to peers that know no branches, such as all stock peers. No feed counts as forked here (`forks`),
@@ -70,17 +70,14 @@ class BranchedFeeds(MemoryFeeds):
 
     @property
     def served(self) -> FeedStore:
-        """See Branches."""
         return self
 
     def tree(self, feed: str) -> FeedTree:
-        """See Branches."""
         if feed not in self._trees:
             self._trees[feed] = FeedTree(feed, self._hmac_key)
         return self._trees[feed]
 
     def last(self, feed: str) -> Message | None:
-        """See Branches."""
         return self._last.get(feed)
 
     def resume(self, message: Message) -> None:
@@ -88,8 +85,6 @@ class BranchedFeeds(MemoryFeeds):
         self._last[message.author] = message
 
     def append(self, messages: Sequence[Message], received: float) -> Appended:
-        """See Branches."""
-
         def take(message: Message) -> bool:
             is_new = self.tree(message.author).add(message)
             if is_new:

@@ -238,12 +238,10 @@ class LocalPeer(PeerWrapper):
     # The endpoint
 
     def next_deadline(self) -> int | None:
-        """See Endpoint."""
         rooms = 0 if self.visits.has_news or self._passing else None
         return earliest(rooms, self.peer.next_deadline(), self._recovery.next_deadline())
 
     def wake(self, now: int) -> None:
-        """See Endpoint."""
         super().wake(now)
         self._visit(now)
         if self._recovery.wake(now):
@@ -253,7 +251,6 @@ class LocalPeer(PeerWrapper):
             self._make_room()
 
     def on_stream(self, event: StreamEvent, now: int) -> None:
-        """See StreamEndpoint."""
         self._access.now_ms = self._now_ms(now)
         super().on_stream(event, now)
         if self._account.merged.is_forked(self._account.own.feed):

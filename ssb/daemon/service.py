@@ -160,12 +160,10 @@ class _CommandSocket(asyncio.Protocol):
         self._streams: set[asyncio.Task[None]] = set()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """See asyncio.Protocol."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
 
     def connection_lost(self, error: Exception | None) -> None:
-        """See asyncio.Protocol."""
         for stream in self._streams:
             stream.cancel()
 
@@ -174,11 +172,9 @@ class _CommandSocket(asyncio.Protocol):
         self._has_room.clear()
 
     def resume_writing(self) -> None:
-        """See asyncio.Protocol."""
         self._has_room.set()
 
     def data_received(self, data: bytes) -> None:
-        """See asyncio.Protocol."""
         assert self._transport is not None
         try:
             events = self._calls.receive(data)

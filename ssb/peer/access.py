@@ -42,7 +42,7 @@ class AccessPolicy(Protocol):
 
 
 class OpenAccess:
-    """Admits and knows every peer, and has no invites.
+    """The AccessPolicy that admits and knows every peer, and has no invites.
 
     Args:
         meets: whether to connect with a peer through a room.
@@ -52,23 +52,18 @@ class OpenAccess:
         self._meets = meets
 
     def admits(self, peer: str) -> bool:
-        """See AccessPolicy."""
         return True
 
     def knows(self, peer: str) -> bool:
-        """See AccessPolicy."""
         return True
 
     def meets(self, peer: str) -> bool:
-        """See AccessPolicy."""
         return self._meets(peer)
 
     def is_guest(self, peer: str) -> bool:
-        """See AccessPolicy."""
         return False
 
     def use_invite(self, peer: str, arguments: Sequence[Value]) -> Value:
-        """See AccessPolicy."""
         raise InvalidInvite("this peer gives no invites")
 
 

@@ -247,7 +247,6 @@ class Peer(PassiveEndpoint):
         self.add(address.peer, (address.host, address.port), now)
 
     def take_actions(self) -> list[StreamAction]:
-        """See StreamEndpoint."""
         return self._streams.take_actions()
 
     def next_deadline(self) -> int | None:
@@ -273,7 +272,6 @@ class Peer(PassiveEndpoint):
         self.connections.update(now)
 
     def on_stream(self, event: StreamEvent, now: int) -> None:
-        """See StreamEndpoint."""
         connections = self.connections
         connection = connections.get(event.stream)
         if isinstance(event, Opened):

@@ -55,34 +55,27 @@ class PeerWrapper:
         return events
 
     def receive(self, port: int, payload: bytes, sender: Address | None, now: int) -> None:
-        """See Endpoint."""
         self._program.receive(port, payload, sender, now)
         self._follow_up(now)
 
     def set_link(self, port: int, up: bool, now: int) -> None:
-        """See Endpoint."""
         self._program.set_link(port, up, now)
 
     def take_outputs(self) -> list[tuple[int, bytes, Address | None]]:
-        """See Endpoint."""
         return list(self._program.take_outputs())
 
     def next_deadline(self) -> int | None:
-        """See Endpoint."""
         return self._program.next_deadline()
 
     def wake(self, now: int) -> None:
-        """See Endpoint."""
         self._program.wake(now)
         self._follow_up(now)
 
     def on_stream(self, event: StreamEvent, now: int) -> None:
-        """See StreamEndpoint."""
         self._program.on_stream(event, now)
         self._follow_up(now)
 
     def take_actions(self) -> list[StreamAction]:
-        """See StreamEndpoint."""
         return self._program.take_actions()
 
     def _follow_up(self, now: int) -> None:

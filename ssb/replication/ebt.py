@@ -104,7 +104,6 @@ class Ebt(Replicator):
         self._silences: Timers[int] = Timers()
 
     def refuses(self, request: Value) -> str:
-        """See Replication."""
         is_known = isinstance(request, dict) and request.get("version") == VERSION
         return "" if is_known else "only version 3 is known"
 
@@ -211,7 +210,6 @@ class Ebt(Replicator):
             self.sources.replace(session, feed, now)
 
     def hides(self, feed: str, peer: str) -> bool:
-        """See Replication."""
         return peer in self.selection.hidden.get(feed, ())
 
     def on_left(self, feed: str, peer: str) -> None:
@@ -248,7 +246,6 @@ class Ebt(Replicator):
     def append(
         self, messages: Sequence[Message], now: int, received: float, by: int | None = None
     ) -> Mapping[str, InvalidMessage | ForkedFeed]:
-        """See Replication."""
         admitted = self._admit(messages, received)
         for feed, tip in admitted.before.items():
             if self._tips.get(feed, 0) > tip:
@@ -315,7 +312,6 @@ class Ebt(Replicator):
             self._start(session, now)
 
     def close(self, number: int, now: int) -> None:
-        """See Replication."""
         session = self.sessions.pop(number)
         self._silences.set(number, None)
         del self._of_remote[session.remote][number]
@@ -325,11 +321,9 @@ class Ebt(Replicator):
         self._clocks.set_remote_clock(session.remote, session.clock)
 
     def output_due(self, number: int) -> int | None:
-        """See Replication."""
         return self.sessions[number].output_due()
 
     def take_output(self, number: int, room: int, now: int) -> list[bytes]:
-        """See Replication."""
         session = self.sessions[number]
         bodies = session.take_notes(now)
         room -= sum(map(len, bodies))
@@ -344,7 +338,6 @@ class Ebt(Replicator):
         return bodies
 
     def next_deadline(self) -> int | None:
-        """See Replication."""
         return self._silences.next_deadline()
 
     def wake(self, now: int) -> None:
@@ -375,7 +368,6 @@ class Ebt(Replicator):
     # Received messages
 
     def _expects(self, number: int, feed: str) -> bool:
-        """See Replicator."""
         session = self.sessions[number]
         if feed in session.aside:
             return False
@@ -392,7 +384,6 @@ class Ebt(Replicator):
         self.sources.refuse(session, feed, now)
 
     def _store(self, number: int, messages: Sequence[Message], now: int, received: float) -> None:
-        """See Replicator."""
         session = self.sessions[number]
         messages = _without_strays(session, messages, self._tips)
         before = {message.author: self._tips.get(message.author, 0) for message in messages}

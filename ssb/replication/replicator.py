@@ -64,17 +64,14 @@ class Replicator:
 
     @property
     def wanted(self) -> Collection[str]:
-        """See Replication."""
         return self._wanted.keys()
 
     def take_stored(self) -> list[Message]:
-        """See Replication."""
         stored, self._stored = self._stored, []
         return stored
 
     @property
     def set_aside(self) -> Mapping[str, SetAside]:
-        """See Replication."""
         return self._set_aside
 
     def put_aside(self, feed: str, remote: str, reason: str) -> None:
@@ -84,11 +81,9 @@ class Replicator:
 
     @property
     def has_changed(self) -> bool:
-        """See Replication."""
         return bool(self._changed)
 
     def take_changed(self) -> Iterable[int]:
-        """See Replication."""
         changed = [*self._changed]
         self._changed.clear()
         return changed

@@ -108,11 +108,9 @@ class Room:
     # See LineService.
 
     def open(self, line: Line, now: int) -> None:
-        """See LineService."""
         self._lines[line.number] = line
 
     def close(self, number: int) -> None:
-        """See LineService."""
         line = self._lines.pop(number, None)
         if line is None:
             return
@@ -127,12 +125,10 @@ class Room:
             self._leave(line.remote)
 
     def is_apart(self, number: int) -> bool | None:
-        """See LineService."""
         line = self._lines.get(number)
         return line is not None and not self._replicates(line.remote)
 
     def serve(self, number: int, call: Called) -> bool:
-        """See LineService."""
         line = self._lines.get(number)
         if line is None:
             return False
@@ -166,13 +162,11 @@ class Room:
             self._pauses.append((number, True))
 
     def finish(self, number: int, end: Finished) -> None:
-        """See LineService."""
         self._unwatch((number, end.call))
         if (number, end.call) in self._ends:
             self._end((number, end.call), end.error)
 
     def set_full(self, number: int, is_full: bool, now: int) -> None:
-        """See LineService."""
         if is_full and number not in self._lines:  # a guest's, or a tunnel
             return
         if is_full:
@@ -189,21 +183,17 @@ class Room:
         self._pauses += [(each, False) for each in sorted(released - still)]
 
     def take_changed(self) -> dict[int, None]:
-        """See LineService."""
         changed, self._changed = self._changed, {}
         return changed
 
     def take_pauses(self) -> list[tuple[int, bool]]:
-        """See LineService."""
         pauses, self._pauses = self._pauses, []
         return pauses
 
     def next_deadline(self) -> int | None:
-        """See LineService."""
         return self._stalled.next_deadline()
 
     def wake(self, now: int) -> list[tuple[int, str]]:
-        """See LineService."""
         stalled = []
         for number in self._stalled.expire(now):
             if self._waiting.get(number):

@@ -195,7 +195,6 @@ class Visits:
             self._call(visit, METADATA, "async")
 
     def close(self, number: int) -> None:
-        """See LineService."""
         visit = self._visits.get(number)
         if visit is None:
             return
@@ -209,7 +208,6 @@ class Visits:
         del self._visits[number]
 
     def is_apart(self, number: int) -> bool | None:
-        """See LineService."""
         visit = self._visits.get(number)
         if visit is None:
             return False
@@ -241,7 +239,6 @@ class Visits:
         return True
 
     def receive(self, number: int, answer: Answered) -> None:
-        """See LineService."""
         visit = self._visits.get(number)
         if visit is None:
             return
@@ -256,7 +253,6 @@ class Visits:
                 del visit.calls[answer.call]
 
     def finish(self, number: int, end: Finished) -> None:
-        """See LineService."""
         visit = self._visits.get(number)
         if visit is None:
             return
@@ -282,7 +278,6 @@ class Visits:
             self._events += [kind(stream) for stream in visit.tunnels.values()]
 
     def take_changed(self) -> dict[int, None]:
-        """See LineService."""
         changed, self._changed = self._changed, {}
         return changed
 
@@ -291,7 +286,6 @@ class Visits:
         return []
 
     def next_deadline(self) -> int | None:
-        """See LineService."""
         return self._pings.next_deadline()
 
     def wake(self, now: int) -> list[tuple[int, str]]:

@@ -29,7 +29,6 @@ class MemoryTables:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """See Tables."""
         self._is_open = True
         try:
             yield
@@ -63,29 +62,24 @@ class MemoryTables:
         """See Tables."""
 
     def feeds(self) -> list[FeedRow]:
-        """See Tables."""
         return [self._feeds[row] for row in sorted(self._feeds)]
 
     def add_feed(self, key: bytes, tip: bytes, secret: str | None) -> int:
-        """See Tables."""
         self._last_row = row = self._last_row + 1
         self._set(self._feeds, row, FeedRow(row, key, 0, tip, 0, 0, 0, secret, FINE))
         return row
 
     def update(self, feed: Feed) -> None:
-        """See Tables."""
         state = feed.sequence, feed.tip, feed.whole, feed.base, feed.mark
         secret = self._feeds[feed.row].secret
         self._set(self._feeds, feed.row, FeedRow(feed.row, feed.key, *state, secret, feed.condition))
 
     def drop(self, feed: Feed) -> None:
-        """See Tables."""
         self.prune(feed, feed.sequence)
         for table in (self._feeds, self._proofs, self._packets):
             self._set(table, feed.row, None)
 
     def prune(self, feed: Feed, sequence: int) -> None:
-        """See Tables."""
         row, gone = feed.row, 0
         for number in range(self._feeds[row].base + 1, sequence + 1):
             entry = self._entries.get((row, number))
@@ -100,44 +94,36 @@ class MemoryTables:
         self._set(self._packets, row, self._packets.get(row, 0) - gone)
 
     def insert(self, feed: Feed, entry: Entry) -> None:
-        """See Tables."""
         place = feed.row, entry.sequence
         self._add(self._entries, place, EntryRow(entry.sequence, entry.id, entry.packet))
         self._set(self._places, entry.packet[:DEMUX], place)
         self._set(self._packets, feed.row, self._packets.get(feed.row, 0) + 1)
 
     def insert_chunk(self, feed: Feed, sequence: int, number: int, chunk: bytes) -> None:
-        """See Tables."""
         self._add(self._chunks, (feed.row, sequence, number), chunk)
         self._set(self._packets, feed.row, self._packets.get(feed.row, 0) + 1)
 
     def find(self, demultiplexer: bytes) -> tuple[bytes, int, bytes] | None:
-        """See Tables."""
         place = self._places.get(demultiplexer)
         if place is None:
             return None
         return self._feeds[place[0]].key, place[1], self._entries[place].packet
 
     def entry(self, feed: Feed, sequence: int) -> EntryRow | None:
-        """See Tables."""
         return self._entries.get((feed.row, sequence))
 
     def entries(self, feed: Feed, after: int, last: int) -> list[EntryRow]:
-        """See Tables."""
         numbers = range(max(after, self._feeds[feed.row].base) + 1, last + 1)
         found = (self._entries.get((feed.row, number)) for number in numbers)
         return [entry for entry in found if entry is not None]
 
     def numbers(self, feed: Feed) -> list[int]:
-        """See Tables."""
         return sorted(sequence for row, sequence in self._entries if row == feed.row)
 
     def chunk(self, feed: Feed, sequence: int, number: int) -> bytes | None:
-        """See Tables."""
         return self._chunks.get((feed.row, sequence, number))
 
     def chunks(self, feed: Feed, sequence: int) -> list[bytes]:
-        """See Tables."""
         return [self._chunks[key] for key in self._chunk_keys(feed, sequence)]
 
     def _chunk_keys(self, feed: Feed, sequence: int) -> list[tuple[int, int, int]]:
@@ -145,30 +131,24 @@ class MemoryTables:
         return list(takewhile(self._chunks.__contains__, keys))
 
     def count(self, feed: Feed | None = None) -> int:
-        """See Tables."""
         if feed is None:
             return len(self._entries) + len(self._chunks)
         return self._packets.get(feed.row, 0)
 
     def proof(self, feed: Feed) -> tuple[bytes, bytes] | None:
-        """See Tables."""
         return self._proofs.get(feed.row)
 
     def add_proof(self, feed: Feed, first: bytes, second: bytes) -> None:
-        """See Tables."""
         if feed.row not in self._proofs:
             self._set(self._proofs, feed.row, (first, second))
 
     def get(self, name: str) -> bytes | None:
-        """See Tables."""
         return self._records.get(name)
 
     def put(self, name: str, value: bytes | None) -> None:
-        """See Tables."""
         self._set(self._records, name, value)
 
     def records(self, prefix: str) -> dict[str, bytes]:
-        """See Tables."""
         return {name: self._records[name] for name in sorted(self._records) if name.startswith(prefix)}
 
 

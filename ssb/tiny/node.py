@@ -64,7 +64,7 @@ class Program(Protocol):
 
 
 class Node:
-    """A node.
+    """A node, the Endpoint of its links.
 
     Args:
         store: its feeds; the state of sets and requests is in memory.
@@ -223,7 +223,6 @@ class Node:
         """See Endpoint: a node does not track its receivers."""
 
     def take_outputs(self) -> list[tuple[int, bytes, Address | None]]:
-        """See Endpoint."""
         outputs: list[tuple[int, bytes, Address | None]] = []
         for packet, ports in self._outbox.take(self._now):
             whole = packet + zlib.crc32(packet).to_bytes(CHECKSUM) if self._checksum else packet
@@ -231,7 +230,6 @@ class Node:
         return outputs
 
     def next_deadline(self) -> int | None:
-        """See Endpoint."""
         due = self.program.next_deadline() if self.program is not None else None
         return earliest(self._outbox.next_deadline(), self.sets.next_deadline(), due)
 

@@ -111,7 +111,6 @@ class RequestTimer:
 
     @property
     def due(self) -> int | None:
-        """See above."""
         return self._due
 
     @due.setter

@@ -110,7 +110,7 @@ class Tables(Protocol):
 
 
 class FileTables(Database, Closing):
-    """The tables in one SQLite file, created if missing; only its owner can read it."""
+    """Tables in one SQLite file, created if missing; only its owner can read it."""
 
     APPLICATION_ID = 0x53534254  # "SSBT"
     VERSION = 1
@@ -154,27 +154,22 @@ CREATE TABLE forks (feed INTEGER PRIMARY KEY, first BLOB NOT NULL, second BLOB N
         self._database.execute("PRAGMA secure_delete = ON")  # dropped data are overwritten
 
     def transaction(self) -> AbstractContextManager[None]:
-        """See Tables."""
         return self._transaction()
 
     @property
     def changes(self) -> int:
-        """See Tables."""
         return self._database.total_changes
 
     def check(self) -> None:
-        """See Tables."""
         for (said,) in self._query("PRAGMA integrity_check"):
             if said != "ok":
                 raise self._error(f"damaged: {said}")
 
     def feeds(self) -> list[FeedRow]:
-        """See Tables."""
         columns = "feed, key, sequence, tip, whole, base, mark, secret, condition"
         return [FeedRow(*row) for row in self._query(f"SELECT {columns} FROM feeds ORDER BY feed")]
 
     def add_feed(self, key: bytes, tip: bytes, secret: str | None) -> int:
-        """See Tables."""
         row = self._database.execute(
             "INSERT INTO feeds (key, sequence, tip, whole, base, mark, secret, condition)"
             " VALUES (?, 0, ?, 0, 0, 0, ?, ?)",
@@ -184,7 +179,6 @@ CREATE TABLE forks (feed INTEGER PRIMARY KEY, first BLOB NOT NULL, second BLOB N
         return row
 
     def update(self, feed: Feed) -> None:
-        """See Tables."""
         self._database.execute(
             "UPDATE feeds SET sequence = ?, tip = ?, whole = ?, base = ?, mark = ?, condition = ?"
             " WHERE feed = ?",
@@ -192,30 +186,25 @@ CREATE TABLE forks (feed INTEGER PRIMARY KEY, first BLOB NOT NULL, second BLOB N
         )
 
     def drop(self, feed: Feed) -> None:
-        """See Tables."""
         for table in ("entries", "chunks", "forks", "feeds"):
             self._database.execute(f"DELETE FROM {table} WHERE feed = ?", (feed.row,))
 
     def prune(self, feed: Feed, sequence: int) -> None:
-        """See Tables."""
         for table in ("entries", "chunks"):
             deleted = f"DELETE FROM {table} WHERE feed = ? AND sequence <= ?"
             self._database.execute(deleted, (feed.row, sequence))
 
     def insert(self, feed: Feed, entry: Entry) -> None:
-        """See Tables."""
         values = (feed.row, entry.sequence, entry.packet[:DEMUX], entry.id, entry.packet)
         with self._errors():
             self._database.execute("INSERT INTO entries VALUES (?, ?, ?, ?, ?)", values)
 
     def insert_chunk(self, feed: Feed, sequence: int, number: int, chunk: bytes) -> None:
-        """See Tables."""
         values = (feed.row, sequence, number, chunk)
         with self._errors():
             self._database.execute("INSERT INTO chunks VALUES (?, ?, ?, ?)", values)
 
     def find(self, demultiplexer: bytes) -> tuple[bytes, int, bytes] | None:
-        """See Tables."""
         rows = self._query(
             "SELECT key, entries.sequence, packet FROM entries JOIN feeds USING (feed) WHERE demux = ?",
             (demultiplexer,),
@@ -223,12 +212,10 @@ CREATE TABLE forks (feed INTEGER PRIMARY KEY, first BLOB NOT NULL, second BLOB N
         return rows[0] if rows else None
 
     def entry(self, feed: Feed, sequence: int) -> EntryRow | None:
-        """See Tables."""
         rows = self.entries(feed, sequence - 1, sequence)
         return rows[0] if rows else None
 
     def entries(self, feed: Feed, after: int, last: int) -> list[EntryRow]:
-        """See Tables."""
         chosen = (
             "SELECT sequence, id, packet FROM entries WHERE feed = ? AND sequence > ? AND sequence <= ?"
             " ORDER BY sequence"
@@ -236,49 +223,40 @@ CREATE TABLE forks (feed INTEGER PRIMARY KEY, first BLOB NOT NULL, second BLOB N
         return [EntryRow(*row) for row in self._query(chosen, (feed.row, after, last))]
 
     def numbers(self, feed: Feed) -> list[int]:
-        """See Tables."""
         chosen = "SELECT sequence FROM entries WHERE feed = ? ORDER BY sequence"
         return [sequence for (sequence,) in self._query(chosen, (feed.row,))]
 
     def chunk(self, feed: Feed, sequence: int, number: int) -> bytes | None:
-        """See Tables."""
         chosen = "SELECT packet FROM chunks WHERE feed = ? AND sequence = ? AND number = ?"
         rows = self._query(chosen, (feed.row, sequence, number))
         return bytes(rows[0][0]) if rows else None
 
     def chunks(self, feed: Feed, sequence: int) -> list[bytes]:
-        """See Tables."""
         chosen = "SELECT packet FROM chunks WHERE feed = ? AND sequence = ? ORDER BY number"
         return [packet for (packet,) in self._query(chosen, (feed.row, sequence))]
 
     def count(self, feed: Feed | None = None) -> int:
-        """See Tables."""
         where, values = ("WHERE feed = ?", (feed.row,)) if feed is not None else ("", ())
         counted = (f"SELECT count(*) FROM {table} {where}" for table in ("entries", "chunks"))
         return sum(self._query(each, values)[0][0] for each in counted)
 
     def proof(self, feed: Feed) -> tuple[bytes, bytes] | None:
-        """See Tables."""
         rows = self._query("SELECT first, second FROM forks WHERE feed = ?", (feed.row,))
         return (rows[0][0], rows[0][1]) if rows else None
 
     def add_proof(self, feed: Feed, first: bytes, second: bytes) -> None:
-        """See Tables."""
         self._database.execute("INSERT OR IGNORE INTO forks VALUES (?, ?, ?)", (feed.row, first, second))
 
     def get(self, name: str) -> bytes | None:
-        """See Tables."""
         rows = self._query("SELECT value FROM records WHERE name = ?", (name,))
         return rows[0][0] if rows else None
 
     def put(self, name: str, value: bytes | None) -> None:
-        """See Tables."""
         if value is None:
             self._database.execute("DELETE FROM records WHERE name = ?", (name,))
         else:
             self._database.execute("INSERT OR REPLACE INTO records VALUES (?, ?)", (name, value))
 
     def records(self, prefix: str) -> dict[str, bytes]:
-        """See Tables."""
         chosen = "SELECT name, value FROM records WHERE substr(name, 1, ?) = ? ORDER BY name"
         return dict(self._query(chosen, (len(prefix), prefix)))

@@ -55,7 +55,7 @@ class Channel(Protocol):
     remote: str | None
 
     @property
-    def has_ended(self) -> bool: ...  # noqa: D102
+    def has_ended(self) -> bool: ...
 
     @property
     def queued(self) -> int:
@@ -97,16 +97,13 @@ class SecureStream:
 
     @property
     def has_ended(self) -> bool:
-        """See Channel."""
         return self._unboxer is not None and self._unboxer.has_ended
 
     @property
     def queued(self) -> int:
-        """See Channel."""
         return len(self._plain)
 
     def receive(self, data: bytes) -> bytes:
-        """See Channel."""
         try:
             if self._unboxer is None:
                 self._handshake.receive(data)
@@ -120,15 +117,12 @@ class SecureStream:
             raise ChannelError(str(error)) from None
 
     def send(self, data: bytes) -> None:
-        """See Channel."""
         self._plain += data
 
     def end(self) -> None:
-        """See Channel."""
         self._is_ending = True
 
     def take_output(self) -> bytes:
-        """See Channel."""
         output = self._handshake.take_output()
         if self._boxer is not None:
             output += self._boxer.box(bytes(self._plain))
@@ -139,7 +133,6 @@ class SecureStream:
         return output
 
     def take_secrets(self) -> list[Secret]:
-        """See Channel."""
         secrets, self._secrets = self._secrets, []
         return secrets
 
@@ -174,11 +167,9 @@ class PlainStream:
 
     @property
     def queued(self) -> int:
-        """See Channel."""
         return len(self._output)
 
     def receive(self, data: bytes) -> bytes:
-        """See Channel."""
         if self.remote is not None:
             return data
         self._waiting += data
@@ -190,14 +181,12 @@ class PlainStream:
         return self._waiting[PLAIN_BYTES:]
 
     def send(self, data: bytes) -> None:
-        """See Channel."""
         self._output += data
 
     def end(self) -> None:
         """See Channel: signalled by the end of TCP's stream."""
 
     def take_output(self) -> bytes:
-        """See Channel."""
         output = bytes(self._output)
         self._output.clear()
         return output

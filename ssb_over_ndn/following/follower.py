@@ -89,13 +89,11 @@ class Follower(Buffered):
         self._scout.arrived = self._inbox.arrived
 
     def start(self, now: int) -> None:
-        """See Subscription."""
         self._is_open = True
         self._scout.start(now)
         self._follow_up(now)
 
     def stop(self, now: int) -> None:
-        """See Subscription."""
         if self._is_open:
             self._is_open = False
             self._fetcher.stop()
@@ -103,7 +101,6 @@ class Follower(Buffered):
             self.outputs += self._scout.take_outputs() + self._fetcher.take_outputs()
 
     def receive(self, header: LpPacket, now: int) -> None:
-        """See Subscription."""
         if not self._is_open:
             return
         try:
@@ -121,20 +118,17 @@ class Follower(Buffered):
         self._follow_up(now)
 
     def next_deadline(self) -> int | None:
-        """See Subscription."""
         if not self._is_open:
             return None
         return earliest(self._scout.next_deadline(), self._fetcher.next_deadline())
 
     def wake(self, now: int) -> None:
-        """See Subscription."""
         if self._is_open:
             self._fetcher.wake(now)
             self._scout.wake(now)
             self._follow_up(now)
 
     def size(self) -> int:
-        """See Subscription."""
         return self._scout.size() if self._is_open else 0
 
     def _on_data(self, data: Data, mark: int, now: int) -> None:

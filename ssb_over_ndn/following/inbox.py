@@ -87,11 +87,9 @@ class Buffered(Outputs):
 
     @property
     def forked_at(self) -> int | None:
-        """See Subscription."""
         return self._inbox.forked_at
 
     def take_items(self, limit: int | None = None) -> list[Item]:
-        """See Subscription."""
         return self._inbox.take(limit)
 
     def size(self) -> int:
@@ -99,6 +97,5 @@ class Buffered(Outputs):
         return 0
 
     def take_errors(self) -> list[str]:
-        """See Subscription."""
         errors, self._errors = self._errors, []
         return errors

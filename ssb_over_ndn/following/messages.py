@@ -65,12 +65,10 @@ class MessageFetch(Fetch):
         return self._one.message
 
     def start(self, now: int) -> None:
-        """See Fetch."""
         self._goes_on(now)
         self._fetcher.request(now)
 
     def receive(self, number: int, header: LpPacket, now: int) -> None:
-        """See Fetch."""
         if self.is_over:
             return
         if header.nack_reason is not None:

@@ -72,43 +72,33 @@ class WrappedSubscription:
 
     @property
     def forked_at(self) -> int | None:
-        """See Subscription."""
         return self._inner.forked_at
 
     def start(self, now: int) -> None:
-        """See Subscription."""
         self._inner.start(now)
 
     def stop(self, now: int) -> None:
-        """See Subscription."""
         self._inner.stop(now)
 
     def receive(self, header: LpPacket, now: int) -> None:
-        """See Subscription."""
         self._inner.receive(header, now)
 
     def take_items(self, limit: int | None = None) -> list[Item]:
-        """See Subscription."""
         return self._inner.take_items(limit)
 
     def take_errors(self) -> list[str]:
-        """See Subscription."""
         return self._inner.take_errors()
 
     def take_outputs(self) -> list[bytes]:
-        """See Subscription."""
         return self._inner.take_outputs()
 
     def next_deadline(self) -> int | None:
-        """See Subscription."""
         return self._inner.next_deadline()
 
     def wake(self, now: int) -> None:
-        """See Subscription."""
         self._inner.wake(now)
 
     def size(self) -> int:
-        """See Subscription."""
         return self._inner.size()
 
 

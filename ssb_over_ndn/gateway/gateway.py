@@ -190,7 +190,6 @@ class _NdnSide:
     # The application: the NDN side
 
     def receive(self, packet: bytes, now: int) -> None:
-        """See Application."""
         interest = open_interest(packet)
         if interest is not None:
             self._on_interest(interest, packet, now)
@@ -200,7 +199,6 @@ class _NdnSide:
         self._follow_up(now)
 
     def take_outputs(self) -> list[bytes]:
-        """See Application."""
         outputs, self._outputs = self._outputs + self._followed.take_outputs(), []
         outputs += self._homes.take_outputs()
         outputs += self._messages.take_outputs()
@@ -209,7 +207,6 @@ class _NdnSide:
         return outputs
 
     def next_deadline(self) -> int | None:
-        """See Application."""
         due = [
             self._followed.next_deadline(),
             self._interests.next_deadline(),
@@ -223,7 +220,6 @@ class _NdnSide:
         return earliest(*due)
 
     def wake(self, now: int) -> None:
-        """See Application."""
         self._followed.wake(now)
         self._take_items(now)
         self._homes.wake(now)

@@ -68,7 +68,6 @@ class GatewayInterests:
     # DelegatedWants
 
     def accepts(self, remote: str, feed: str) -> bool:
-        """See DelegatedWants."""
         if feed == remote:
             return feed in self._homes or self._reserve_home(feed)
         wishes = self._wishes.get(feed, set())
@@ -86,7 +85,6 @@ class GatewayInterests:
         return True
 
     def on_leave(self, remote: str, feed: str) -> None:
-        """See DelegatedWants."""
         wishes = self._wishes.get(feed, set())
         if remote in wishes:
             wishes.discard(remote)
@@ -99,7 +97,6 @@ class GatewayInterests:
                 self._changed[feed] = None
 
     def is_wanted(self, feed: str) -> bool:
-        """See DelegatedWants."""
         return feed in self._homes or feed in self._wishes
 
     # Connections of peers

@@ -205,7 +205,6 @@ class BranchReader(WrappedSubscription):
         return bool(self._held) and is_there
 
     def take_items(self, limit: int | None = None) -> list[Item]:
-        """See Subscription."""
         items: list[Item] = []
         if not self._is_rooted:
             if not self._held:

@@ -11,7 +11,7 @@ from forwarder.wire.lp import LpPacket
 
 
 class LliSubscription:
-    """Follows one feed with long-lived Interests.
+    """The Subscription to one feed by long-lived Interests.
 
     Args:
         feed: the feed's name.
@@ -51,41 +51,31 @@ class LliSubscription:
 
     @property
     def forked_at(self) -> int | None:
-        """See Subscription."""
         return self._consumer.fork.seq if self._consumer.fork is not None else None
 
     def start(self, now: int) -> None:
-        """See Subscription."""
         self._consumer.start(now)
 
     def stop(self, now: int) -> None:
-        """See Subscription."""
         self._consumer.cancel(now)
 
     def receive(self, header: LpPacket, now: int) -> None:
-        """See Subscription."""
         self._consumer.receive(header, now)
 
     def take_items(self, limit: int | None = None) -> list[Item]:
-        """See Subscription."""
         return self._consumer.take_items(limit)
 
     def take_errors(self) -> list[str]:
-        """See Subscription."""
         return self._consumer.take_errors()
 
     def take_outputs(self) -> list[bytes]:
-        """See Subscription."""
         return self._consumer.take_outputs()
 
     def next_deadline(self) -> int | None:
-        """See Subscription."""
         return self._consumer.next_deadline()
 
     def wake(self, now: int) -> None:
-        """See Subscription."""
         self._consumer.wake(now)
 
     def size(self) -> int:
-        """See Subscription."""
         return self._consumer.size()

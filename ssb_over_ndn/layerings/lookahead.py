@@ -83,7 +83,6 @@ class Lookahead(Buffered):
         self._unsound: set[int] = set()  # items for which other Data arrived
 
     def start(self, now: int) -> None:
-        """See Subscription."""
         self._is_open = True
         self._silence = Silence(now) if self._is_patient else None
         self._request_next(now)
@@ -97,7 +96,6 @@ class Lookahead(Buffered):
         self._asked = self._inbox.arrived
 
     def receive(self, header: LpPacket, now: int) -> None:
-        """See Subscription."""
         if not self._is_open:
             return
         try:
@@ -109,12 +107,10 @@ class Lookahead(Buffered):
             return
 
     def next_deadline(self) -> int | None:
-        """See Subscription."""
         deadline = self._timers.next_deadline()
         return deadline if deadline is None or self._silence is None else min(deadline, self._silence.due)
 
     def wake(self, now: int) -> None:
-        """See Subscription."""
         if not self._is_open:
             return
         for seq in sorted(self._timers.expire(now)):

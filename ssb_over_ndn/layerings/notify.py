@@ -47,25 +47,21 @@ class Notifier(Announcer):
         self._due: int | None = None
 
     def published(self, seq: int, item: Data, now: int) -> None:
-        """See Announcer."""
         self._tip = seq
         self._is_again = False
         self._beats = 0
         self._notify(now)
 
     def on_data(self, data: Data, now: int) -> None:
-        """See Announcer."""
         if self._tip and data.name == notify_name(self._feed, self._tip) and not self._is_answered:
             self._is_answered = True
             self._timeout.answered(None if self._is_again else now - self._sent_at)
             self._due = now + (self._heartbeat << min(self._beats, _LONGEST_SHIFT))
 
     def next_deadline(self) -> int | None:
-        """See Announcer."""
         return self._due
 
     def wake(self, now: int) -> None:
-        """See Announcer."""
         if self._due is not None and self._due <= now:
             self._is_again = not self._is_answered
             if self._is_again:
@@ -109,11 +105,9 @@ class NotifyScout(Scout):
         self._question = Question(feed, rng=rng, lifetime_ms=lifetime_ms, suffix=suffix)
 
     def start(self, now: int) -> None:
-        """See Scout."""
         self.outputs += self._question.request(now)
 
     def on_interest(self, interest: Interest, now: int) -> None:
-        """See Scout."""
         if not interest.name.endswith(self._suffix):
             return
         seq = read_notify_name(self._feed, interest.name.removesuffix(self._suffix))
@@ -122,15 +116,12 @@ class NotifyScout(Scout):
             self.outputs.append(make_data(interest.name, b""))  # and never fresh
 
     def on_data(self, data: Data, now: int) -> None:
-        """See Scout."""
         self.tip = max(self.tip, self._question.answered(data, now) or 0)
 
     def next_deadline(self) -> int | None:
-        """See Scout."""
         return self._question.next_deadline()
 
     def wake(self, now: int) -> None:
-        """See Scout."""
         self.outputs += self._question.wake(now)
 
     def size(self) -> int:

@@ -63,7 +63,6 @@ class EachNotifier(Announcer):
         self._timers: Timers[bytes] = Timers()
 
     def published(self, seq: int, item: Data, now: int) -> None:
-        """See Announcer."""
         self._tip = seq
         for name, consumer in [*self._consumers.items()]:
             if consumer.until <= now:
@@ -84,7 +83,6 @@ class EachNotifier(Announcer):
         self.outputs.append(metadata_packet(self._feed, self._tip, name))
 
     def on_data(self, data: Data, now: int) -> None:
-        """See Announcer."""
         name = _after(notify_name(self._feed, self._tip), data.name)
         if name is not None and name in self._timers:
             consumer = self._consumers[name]
@@ -92,11 +90,9 @@ class EachNotifier(Announcer):
             self._timers.set(name, None)
 
     def next_deadline(self) -> int | None:
-        """See Announcer."""
         return self._timers.next_deadline()
 
     def wake(self, now: int) -> None:
-        """See Announcer."""
         for name in self._timers.expire(now):
             consumer = self._consumers[name]
             if consumer.until <= now:
@@ -147,20 +143,16 @@ class EachScout(NotifyScout):
         self._renewed_at: int | None = None
 
     def start(self, now: int) -> None:
-        """See Scout."""
         super().start(now)
         self._renewed_at = now + self._renewal
 
     def stop(self, now: int) -> None:
-        """See Scout."""
         self._renewed_at = None
 
     def next_deadline(self) -> int | None:
-        """See Scout."""
         return earliest(super().next_deadline(), self._renewed_at)
 
     def wake(self, now: int) -> None:
-        """See Scout."""
         super().wake(now)
         if self._renewed_at is not None and self._renewed_at <= now:
             self.start(now)

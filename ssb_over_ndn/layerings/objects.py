@@ -29,11 +29,9 @@ class Whole(Scout):
     """Requests the first segment, which has the number of the last one."""
 
     def start(self, now: int) -> None:
-        """See Scout."""
         self.tip = max(self.tip, 1)
 
     def on_item(self, seq: int, data: Data, now: int) -> None:
-        """See Scout."""
         try:
             parts = components(data.final_block)
             if len(parts) == 1 and parts[0][0] == SEQUENCE:

@@ -32,12 +32,10 @@ class Pusher(Announcer):
         self._until = 0
 
     def published(self, seq: int, item: Data, now: int) -> None:
-        """See Announcer."""
         if now < self._until:
             self.outputs.append(item.wire)
 
     def on_interest(self, interest: Interest, now: int) -> None:
-        """See Announcer."""
         if interest.name == self._feed and is_persistent(interest):
             self._until = max(self._until, now + interest.lifetime_ms * MS)
 
@@ -70,13 +68,11 @@ class PersistentScout(Scout):
         self._gap_due: int | None = None  # when items missing before it count as lost
 
     def start(self, now: int) -> None:
-        """See Scout."""
         self._silence = Silence(now)
         self._refresh(now)
         self.outputs += self._question.request(now)
 
     def on_item(self, seq: int, data: Data, now: int) -> None:
-        """See Scout."""
         self._refusals = 0
         if seq > self._pushed:
             self._pushed = seq
@@ -87,7 +83,6 @@ class PersistentScout(Scout):
             self._gap_due = now + self._question.timeout.rtt.reorder_delay()
 
     def on_data(self, data: Data, now: int) -> None:
-        """See Scout."""
         tip = self._question.answered(data, now)
         if tip is not None:
             if tip > max(self.tip, self._pushed) and self._question.asked_at > self._sent_at:
@@ -95,18 +90,15 @@ class PersistentScout(Scout):
             self.tip = max(self.tip, tip)
 
     def on_nack(self, interest: Interest, now: int) -> None:
-        """See Scout."""
         if interest.name == self._feed:
             self._refusals += 1
             self._refresh_at = now + self._question.timeout.rtt.timeout(self._refusals)
 
     def next_deadline(self) -> int | None:
-        """See Scout."""
         due = (self._refresh_at, self._silence.due, self._gap_due, self._question.next_deadline())
         return min(time for time in due if time is not None)
 
     def wake(self, now: int) -> None:
-        """See Scout."""
         if self._refresh_at <= now:
             self._refresh(now)
         if self._gap_due is not None and self._gap_due <= now:

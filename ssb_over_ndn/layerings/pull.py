@@ -108,16 +108,13 @@ class PullScout(Scout):
         self._is_open = False
 
     def start(self, now: int) -> None:
-        """See Scout."""
         self._is_open = True
         self.outputs += self._question.request(now)
 
     def stop(self, now: int) -> None:
-        """See Scout."""
         self._is_open = False
 
     def on_data(self, data: Data, now: int) -> None:
-        """See Scout."""
         tip = self._question.answered(data, now)
         if tip is None:
             return
@@ -132,7 +129,6 @@ class PullScout(Scout):
         return len(self._question.feed) + 2 * 8
 
     def next_deadline(self) -> int | None:
-        """See Scout."""
         if self._question.is_open:
             return self._question.next_deadline()
         if self._is_open and self.arrived >= self.tip:
@@ -140,7 +136,6 @@ class PullScout(Scout):
         return None
 
     def wake(self, now: int) -> None:
-        """See Scout."""
         self.outputs += self._question.wake(now)
         due = self.next_deadline()
         if due is not None and due <= now:

@@ -111,11 +111,9 @@ class Sparse(Outputs):
 
     @property
     def forked_at(self) -> int | None:
-        """See Subscription."""
         return self._follower.forked_at if self._follower is not None else self._forked_at
 
     def start(self, now: int) -> None:
-        """See Subscription."""
         self._is_open = True
         if self._follower is not None:
             self._follower.start(now)
@@ -126,7 +124,6 @@ class Sparse(Outputs):
         self._collect()
 
     def stop(self, now: int) -> None:
-        """See Subscription."""
         self._is_open = False
         self._question.is_open = False
         if self._fetcher is not None:
@@ -136,7 +133,6 @@ class Sparse(Outputs):
         self._collect()
 
     def receive(self, header: LpPacket, now: int) -> None:
-        """See Subscription."""
         if not self._is_open:
             return
         if self._follower is not None:
@@ -161,12 +157,10 @@ class Sparse(Outputs):
         return taken
 
     def take_errors(self) -> list[str]:
-        """See Subscription."""
         errors, self._errors = self._errors, []
         return errors + (self._follower.take_errors() if self._follower is not None else [])
 
     def next_deadline(self) -> int | None:
-        """See Subscription."""
         if not self._is_open:
             return None
         if self._follower is not None:
@@ -175,7 +169,6 @@ class Sparse(Outputs):
         return earliest(self._question.next_deadline(), fetching)
 
     def wake(self, now: int) -> None:
-        """See Subscription."""
         if not self._is_open:
             return
         if self._follower is not None:
@@ -188,7 +181,6 @@ class Sparse(Outputs):
         self._collect()
 
     def size(self) -> int:
-        """See Subscription."""
         return 0 if self._follower is None else self._follower.size()
 
     def _receive(self, header: LpPacket, now: int) -> None:

@@ -96,7 +96,6 @@ class Device(Announcer):
             self._update = self._updating = None
 
     def published(self, seq: int, item: Data, now: int) -> None:
-        """See Announcer."""
         self._items.append(item)
         self._advance(now)
 
@@ -114,14 +113,12 @@ class Device(Announcer):
         self._advance(now)
 
     def next_deadline(self) -> int | None:
-        """See Announcer."""
         if self._is_moved:
             return 0
         updating = None if self._updating is None else self._updating.due
         return earliest(updating, self._renew_at, *(sent.due for sent in self._flying.values()))
 
     def wake(self, now: int) -> None:
-        """See Announcer."""
         if self._is_moved:
             self._is_moved = False
             # Pending Interests were sent to the old place.

@@ -30,13 +30,11 @@ class Directed(WrappedSubscription):
         self._place: tuple[bytes, ...] = ()
 
     def start(self, now: int) -> None:
-        """See Subscription."""
         self._is_open = True
         self._resolver.want(self._author, now)
         self._update_place(now)
 
     def stop(self, now: int) -> None:
-        """See Subscription."""
         if self._is_open:
             self._is_open = False
             self._resolver.forget(self._author)
@@ -50,15 +48,12 @@ class Directed(WrappedSubscription):
         self._inner.receive(header, now)
 
     def take_outputs(self) -> list[bytes]:
-        """See Subscription."""
         return [self._directed(packet) for packet in self._inner.take_outputs()]
 
     def next_deadline(self) -> int | None:
-        """See Subscription."""
         return self._inner.next_deadline() if self._place else None
 
     def wake(self, now: int) -> None:
-        """See Subscription."""
         self._update_place(now)
         if self._place:
             self._inner.wake(now)

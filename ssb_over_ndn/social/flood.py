@@ -46,23 +46,23 @@ _REMEMBERED: Final = 16 * SECOND  # refusals and forgeries of neighbours
 
 
 class Carrier(Protocol):
-    """The keeper's interface for the strategy; see ssb_over_ndn.social.keeper."""
+    """What the strategy needs of its Keeper (ssb_over_ndn.social.keeper)."""
 
-    def is_home(self, feed: bytes) -> bool: ...  # noqa: D102
+    def is_home(self, feed: bytes) -> bool: ...
 
-    def carries(self, feed: bytes) -> bool: ...  # noqa: D102
+    def carries(self, feed: bytes) -> bool: ...
 
-    def tip(self, feed: bytes) -> int: ...  # noqa: D102
+    def tip(self, feed: bytes) -> int: ...
 
-    def holds(self, feed: bytes, seq: int) -> bool: ...  # noqa: D102
+    def holds(self, feed: bytes, seq: int) -> bool: ...
 
-    def generation(self, face: int) -> int | None: ...  # noqa: D102
+    def generation(self, face: int) -> int | None: ...
 
-    def place(self, user: str) -> int | None: ...  # noqa: D102
+    def place(self, user: str) -> int | None: ...
 
-    def reaches(self, user: str, feed: str) -> bool: ...  # noqa: D102
+    def reaches(self, user: str, feed: str) -> bool: ...
 
-    def holders(self, user: str, feed: str) -> list[str]: ...  # noqa: D102
+    def holders(self, user: str, feed: str) -> list[str]: ...
 
 
 class Notes:
@@ -112,7 +112,6 @@ class SocialFlood(Strategy):
     def after_interest(
         self, entry: PitEntry, face: int, hops: Sequence[NextHop], now: int
     ) -> Sequence[int] | None:
-        """See Strategy."""
         if entry.name.startswith(HELLO):
             return self.node.neighbours(entry, face) if face == self._face else [self._face]
         parts = split_item(entry.name)

@@ -169,7 +169,6 @@ class Keeper:
     # Application
 
     def receive(self, packet: bytes, now: int) -> None:
-        """See Application."""
         self._now = now
         interest = open_interest(packet)
         if interest is None:
@@ -184,7 +183,6 @@ class Keeper:
         self._store_received(now)
 
     def take_outputs(self) -> list[bytes]:
-        """See Application."""
         self._neighbours.check_faces(self._now)
         outputs = self._outputs + self._subscriptions.take_outputs()
         self._outputs.clear()
@@ -202,7 +200,6 @@ class Keeper:
         return feeds + places, size + PLACE_BYTES * places
 
     def next_deadline(self) -> int | None:
-        """See Application."""
         return earliest(
             self._subscriptions.next_deadline(),
             self._servers.next_deadline(),
@@ -216,7 +213,6 @@ class Keeper:
         )
 
     def wake(self, now: int) -> None:
-        """See Application."""
         self._now = now
         for author in self._due.expire(now):
             waiting = self._unpublished[author]

@@ -33,7 +33,6 @@ class AllMember(Member):
         return len(self.vector) + len(new) <= _MOST_ENTRIES and all(is_log_name(name) for name, _ in new)
 
     def on_interest(self, interest: Interest, now: int) -> None:
-        """See Member."""
         super().on_interest(interest, now)
         for (name, _), seq in self.vector.items():
             if seq > self.newest.get(name, 0):

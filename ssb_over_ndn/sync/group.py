@@ -57,7 +57,7 @@ class GroupMember(Protocol):
 
 
 class Group:
-    """A node's end of the group: the application that receives its packets.
+    """A node's end of the group: the Application that receives its packets.
 
     The node is a member while it follows a feed or may publish.
 
@@ -101,7 +101,6 @@ class Group:
             self.member.stop()
 
     def receive(self, packet: bytes, now: int) -> None:
-        """See Application."""
         if not self._ends:
             return
         try:
@@ -119,7 +118,6 @@ class Group:
             self.refresh(feed, now)
 
     def take_outputs(self) -> list[bytes]:
-        """See Application."""
         return self.member.take_outputs()
 
     def take_events(self) -> list[Event]:
@@ -131,11 +129,9 @@ class Group:
         return self.member.ends()
 
     def next_deadline(self) -> int | None:
-        """See Application."""
         return self.member.next_deadline()
 
     def wake(self, now: int) -> None:
-        """See Application."""
         self.member.wake(now)
 
 
@@ -148,11 +144,9 @@ class AllAnnouncer(Announcer):
         self._group = group
 
     def published(self, seq: int, item: Data, now: int) -> None:
-        """See Announcer."""
         self._group.member.publish(self._feed, seq, item, now)
 
     def stop(self) -> None:
-        """See Announcer."""
         self._group.left()
 
 
@@ -165,14 +159,11 @@ class AllScout(Scout):
         self._group = group
 
     def start(self, now: int) -> None:
-        """See Scout."""
         self._group.joined(now)
         self.wake(now)
 
     def stop(self, now: int) -> None:
-        """See Scout."""
         self._group.left()
 
     def wake(self, now: int) -> None:
-        """See Scout."""
         self.tip = max(self.tip, self._group.member.newest.get(self._feed, 0))

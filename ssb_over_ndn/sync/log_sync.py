@@ -183,33 +183,27 @@ class LogScout(Scout):
         self._member = member
 
     def start(self, now: int) -> None:
-        """See Scout."""
         self._member.held = self.arrived
         self._member.begin(now)
         self._follow_up()
 
     def stop(self, now: int) -> None:
-        """See Scout."""
         self._member.stop()
 
     def on_interest(self, interest: Interest, now: int) -> None:
-        """See Scout."""
         self._member.held = self.arrived
         self._member.on_interest(interest, now)
         self._follow_up()
 
     def next_deadline(self) -> int | None:
-        """See Scout."""
         return self._member.next_deadline()
 
     def wake(self, now: int) -> None:
-        """See Scout."""
         self._member.held = self.arrived
         self._member.wake(now)
         self._follow_up()
 
     def size(self) -> int:
-        """See Scout."""
         return self._member.size()
 
     def _follow_up(self) -> None:

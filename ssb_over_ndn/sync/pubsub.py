@@ -181,7 +181,6 @@ class PubSubMember(Member):
         self.update(self._own, self._bootstrap, number, now, entry)
 
     def on_content(self, content: bytes) -> None:
-        """See Member."""
         self._content = content
 
     def on_interest(self, interest: Interest, now: int) -> None:
@@ -221,7 +220,6 @@ class PubSubMember(Member):
         """See GroupMember: a question is repeated in time."""
 
     def next_deadline(self) -> int | None:
-        """See Member."""
         due = super().next_deadline()
         ends = (each.sent + self._question_ms * MS for each in self._questions.values())
         return due if due is None else earliest(due, self._rest_ends, *ends)
@@ -233,7 +231,6 @@ class PubSubMember(Member):
             self._ask(now)
 
     def stop(self) -> None:
-        """See Member."""
         super().stop()
         self._questions.clear()
         self._rest_ends = None

@@ -306,7 +306,6 @@ class FeedMember(Member):
         return max(self.vector.values(), default=0)
 
     def select(self, vector: Vector) -> Vector:
-        """See Member."""
         return {key: seq for key, seq in vector.items() if key[0] == self._feed}
 
     def accepts(self, vector: Vector) -> bool:
@@ -314,7 +313,6 @@ class FeedMember(Member):
         return len(vector.keys() | self.vector.keys()) <= _MOST_BOOTSTRAPS
 
     def published(self, seq: int, item: Data, now: int) -> None:
-        """See Announcer."""
         if seq == 1:
             self._bootstrap = bootstrap_of(self._feed, item)
         self.update(self._feed, self._bootstrap, seq, now)
@@ -343,30 +341,24 @@ class SyncScout(Scout):
         self._member = member
 
     def start(self, now: int) -> None:
-        """See Scout."""
         self._member.send(now)
         self._follow_up()
 
     def stop(self, now: int) -> None:
-        """See Scout."""
         self._member.stop()
 
     def on_interest(self, interest: Interest, now: int) -> None:
-        """See Scout."""
         self._member.on_interest(interest, now)
         self._follow_up()
 
     def next_deadline(self) -> int | None:
-        """See Scout."""
         return self._member.next_deadline()
 
     def wake(self, now: int) -> None:
-        """See Scout."""
         self._member.wake(now)
         self._follow_up()
 
     def size(self) -> int:
-        """See Scout."""
         return self._member.size()
 
     def _follow_up(self) -> None:

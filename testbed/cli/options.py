@@ -27,7 +27,6 @@ class Number(click.FloatRange):
         super().__init__(least, most)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """See click.ParamType."""
         found: float = super().convert(value, param, ctx)
         if isnan(found):
             self.fail(f"{value} is not in the range {self._describe_range()}.", param, ctx)
@@ -47,7 +46,6 @@ class Bytes(click.ParamType[int]):
         self._least = least
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """See click.ParamType."""
         parts = re.fullmatch(r"([0-9]{1,15}) ?(kB|MB|GB|TB|)", str(value))
         if parts is None:
             self.fail(f"{value} is not a number of bytes such as 20000000000 or 20GB.", param, ctx)

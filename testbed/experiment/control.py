@@ -177,11 +177,9 @@ class MininetLiveRun(LiveRun):
 
     @property
     def time_s(self) -> float:
-        """See LiveRun."""
         return (time.monotonic_ns() - self._start) / 1e9 / self._dilation
 
     def state(self) -> State:
-        """See LiveRun."""
         state = self._client.ask("state")
         return state_of(state["nodes"], state["time_ns"], self._expected)
 

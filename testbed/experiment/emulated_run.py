@@ -47,11 +47,9 @@ class EmulatedLiveRun(LiveRun):
 
     @property
     def time_s(self) -> float:
-        """See LiveRun."""
         return self._emulation.network.now / 1e9
 
     def state(self) -> State:
-        """See LiveRun."""
         return state_of(self._emulation.state(), self._emulation.network.now, self._expected)
 
     def _advance(self, until_s: float) -> None:

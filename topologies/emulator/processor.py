@@ -155,12 +155,10 @@ class _Served:
         self._actions: list[StreamAction] = []
 
     def receive(self, port: int, payload: bytes, sender: Address | None, now: int) -> None:
-        """See Endpoint."""
         receive = self.endpoint.receive
         self._processor.accept(lambda started: receive(port, payload, sender, started), now, may_drop=True)
 
     def set_link(self, port: int, up: bool, now: int) -> None:
-        """See Endpoint."""
         self._processor.accept(lambda started: self.endpoint.set_link(port, up, started), now, may_drop=False)
 
     def take_outputs(self) -> list[tuple[int, bytes, Address | None]]:
@@ -169,11 +167,9 @@ class _Served:
         return [*outputs, *self.endpoint.take_outputs()]
 
     def next_deadline(self) -> int | None:
-        """See Endpoint."""
         return self._processor.next_deadline()
 
     def wake(self, now: int) -> None:
-        """See Endpoint."""
         self._processor.run(now)
 
     def take(self) -> _Taken:
@@ -210,12 +206,10 @@ class _ServedStreams(_Served):
         self._processor.accept(lambda started: on_stream(event, started), now, may_drop=False)
 
     def take_actions(self) -> list[StreamAction]:
-        """See StreamEndpoint."""
         actions, self._actions = self._actions, []
         return [*actions, *self._of_streams.take_actions()]
 
     def take(self) -> _Taken:
-        """See _Served."""
         return self.endpoint.take_outputs(), self._of_streams.take_actions()
 
 

@@ -119,7 +119,6 @@ class Rung(Replicator):
     # Replication
 
     def refuses(self, request: Value) -> str:
-        """See Replication."""
         return ""
 
     def want_all(self, feeds: Iterable[str], now: int) -> None:
@@ -127,7 +126,6 @@ class Rung(Replicator):
         self._wanted |= dict.fromkeys(feeds)
 
     def unwant(self, feed: str, now: int) -> None:
-        """See Replication."""
         self._wanted.pop(feed, None)
         self._set_aside.pop(feed, None)
 
@@ -138,7 +136,6 @@ class Rung(Replicator):
     def append(
         self, messages: Sequence[Message], now: int, received: float, by: int | None = None
     ) -> Mapping[str, InvalidMessage | ForkedFeed]:
-        """See Replication."""
         admitted = self._admit(messages, received)
         if by is not None and not admitted.refused:
             self.repeated += len(messages) - admitted.new
@@ -148,35 +145,28 @@ class Rung(Replicator):
         return admitted.refused
 
     def on_appended(self, feed: str, now: int, by: int | None = None) -> None:
-        """See Replication."""
         self._forward(feed, self._tips.get(feed, 0) - 1, by, now)
 
     def open(self, number: int, remote: str, *, is_caller: bool, now: int) -> None:
-        """See Replication."""
         self.sessions[number] = session = Session(number, self._changed, remote, is_caller)
         self._begin(session, now)
 
     def close(self, number: int, now: int) -> None:
-        """See Replication."""
         del self.sessions[number]
 
     def is_over(self, number: int) -> bool:
-        """See Replication."""
         session = self.sessions[number]
         return session.is_over and session.has_ended and session.is_caller
 
     def exchanges(self) -> int:
-        """See Replication."""
         return sum(len(session.clock) for session in self.sessions.values())
 
     def output_due(self, number: int) -> int | None:
-        """See Replication."""
         session = self.sessions[number]
         has_output = session.bodies or session.ready or (session.sends_end and not session.has_ended)
         return 0 if has_output else None
 
     def take_output(self, number: int, room: int, now: int) -> list[bytes]:
-        """See Replication."""
         session = self.sessions[number]
         bodies, session.bodies = session.bodies, []
         room -= sum(map(len, bodies))
@@ -193,7 +183,6 @@ class Rung(Replicator):
         return bodies
 
     def next_deadline(self) -> int | None:
-        """See Replication."""
         return None
 
     def wake(self, now: int) -> None:
@@ -229,7 +218,6 @@ class Rung(Replicator):
     # Replicator
 
     def _expects(self, number: int, feed: str) -> bool:
-        """See Replicator."""
         session = self.sessions[number]
         if feed in self._wanted:
             return feed not in session.aside
@@ -238,13 +226,11 @@ class Rung(Replicator):
         return False
 
     def _refuse(self, number: int, feed: str, error: InvalidMessage | ForkedFeed, now: int) -> None:
-        """See Replicator."""
         session = self.sessions[number]
         session.aside.add(feed)
         self.put_aside(feed, session.remote, str(error))
 
     def _read(self, number: int, value: dict[str, Value], now: int) -> None:
-        """See Replicator."""
         session = self.sessions[number]
         if value.get("over") is True:
             session.is_over = True
@@ -259,7 +245,6 @@ class Rung(Replicator):
             self._on_clock(session, whole, value, now)
 
     def _store(self, number: int, messages: Sequence[Message], now: int, received: float) -> None:
-        """See Replicator."""
         refused = self.append(messages, now, received, by=number)
         for message in messages:
             if message.sequence <= self._tips.get(message.author, 0):

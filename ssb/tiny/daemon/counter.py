@@ -13,7 +13,7 @@ HELP: Final = "/allow KEY, /end KEY, /who, /help, /quit"
 
 
 class Counter:
-    """A provider and its operator. Times are wall-clock, ns."""
+    """The Desk of a provider and its operator. Times are wall-clock, ns."""
 
     def __init__(self, account: Account, node: Node, terms: Terms, now: int) -> None:
         self.node = node
@@ -22,12 +22,10 @@ class Counter:
         self._provider.announce(now)
 
     def greeting(self) -> list[str]:
-        """See Desk."""
         key = shown(self._account.root.public_key)
         return [f"the provider is {key}; {HELP}", f"clients run: feednet tiny --isp {key}"]
 
     def execute(self, line: str, now: int) -> list[str]:
-        """See Desk."""
         command, _, rest = line.partition(" ")
         match command:
             case "/allow":
@@ -51,7 +49,6 @@ class Counter:
         self._provider.allow(client)
 
     def news(self, now: int) -> Iterator[str]:
-        """See Desk."""
         for event in self._provider.take_events():
             yield f"{short(event.peer)} {event.kind} {event.detail}".rstrip()
 

@@ -45,7 +45,7 @@ _OF_PEER: Final = {
 
 
 class Customer:
-    """A client and its user. Times are wall-clock, ns.
+    """The Desk of a client and its user. Times are wall-clock, ns.
 
     Args:
         account: the user's.
@@ -70,7 +70,6 @@ class Customer:
             self._client.onboard(isp, now)
 
     def greeting(self) -> list[str]:
-        """See Desk."""
         contract = self._client.contracts.current(self._isp)
         if contract is None:
             said = "you have left the provider; /join asks for a contract again"
@@ -81,7 +80,6 @@ class Customer:
         return [f"you are {shown(self._account.root.public_key)}; {HELP}", said]
 
     def execute(self, line: str, now: int) -> list[str]:
-        """See Desk."""
         command, _, rest = line.partition(" ")
         rest = rest.strip()
         match command:

@@ -21,7 +21,7 @@ HELP: Final = "type a text, or /name NAME, /who, /save FILE, /load FILE, /help, 
 
 
 class Hall:
-    """Members of a chat, and their messages. Times are wall-clock, ns."""
+    """The Desk of a chat's members, and their messages. Times are wall-clock, ns."""
 
     def __init__(self, account: Account, node: Node, now: int) -> None:
         self.node = node
@@ -34,11 +34,9 @@ class Hall:
         node.join_open([self._root], now)
 
     def greeting(self) -> list[str]:
-        """See Desk."""
         return [f"you are {shown(self._root)}; {HELP}"]
 
     def execute(self, line: str, now: int) -> list[str]:
-        """See Desk."""
         command, _, rest = line.partition(" ")
         match command:
             case "/name" if rest.strip():

@@ -242,7 +242,6 @@ class Client(Exchange):
     # Receiving
 
     def on_root(self, feed: bytes, entry: Whole, message: Message, now: int) -> bool:
-        """See BaseParty."""
         if isinstance(message, Announcement):
             self._events.append(Event("announced", feed))
         elif isinstance(message, OnboardResponse):
@@ -250,7 +249,6 @@ class Client(Exchange):
         return True
 
     def on_control(self, contract: Lines, entry: Whole, message: Message, now: int) -> None:
-        """See Party."""
         match message:
             case SubRequestIsp():
                 self._on_request(contract, entry, message, now)
@@ -347,7 +345,6 @@ class Client(Exchange):
     # Ends
 
     def on_state(self, contract: Lines, now: int) -> None:
-        """See Party."""
         state, isp = contract.facts.state, contract.facts.isp
         if state == OPEN:
             self._events.append(Event("onboarded", isp))
@@ -364,7 +361,6 @@ class Client(Exchange):
             self._end_all(contract)
 
     def on_over(self, contract: Contract, now: int) -> None:
-        """See BaseParty."""
         self._end_all(contract)
         self.contracts.remove(contract)
 

@@ -79,7 +79,6 @@ class Contract(Lines):
         return cls(id, Facts(**value), party, terms)
 
     def save(self) -> None:
-        """See Lines."""
         self._store.put(record_of(self.id), vars(self.facts))
 
     @property
@@ -89,7 +88,6 @@ class Contract(Lines):
 
     @property
     def is_ending(self) -> bool:
-        """See Lines."""
         return self.facts.init_heard or (self.facts.init_said and self.facts.ack_heard)
 
     @property
@@ -140,7 +138,6 @@ class Contract(Lines):
         self.save()
 
     def send_command(self, message: Message, now: int) -> bytes:
-        """See Lines."""
         return self._node.publish(self.facts.own_control, write(message), now).id
 
     def begin_farewell(self, now: int) -> None:

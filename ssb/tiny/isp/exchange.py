@@ -34,7 +34,7 @@ from ssb.tiny.isp.subscription import ENDED, INVITED, SPOILT, STANDS, WANTED, Gr
 
 
 class Exchange(BaseParty):
-    """A party with subscriptions.
+    """A party with subscriptions, the Program of a node.
 
     Attributes:
         subscriptions: by reference.
@@ -48,7 +48,6 @@ class Exchange(BaseParty):
     # Receiving
 
     def on_data(self, contract: Lines, content: bytes, now: int) -> bool:
-        """See Party."""
         flowing = {one.ref: one for one in self._of(contract) if one.state in (STANDS, SPOILT)}
         message = None if is_tunnelled(content) else read(content)
         if isinstance(message, SubResponseIsp) and not message.ok and message.ref in flowing:
@@ -92,7 +91,6 @@ class Exchange(BaseParty):
     # Sending
 
     def next_content(self, contract: Lines, now: int) -> bytes | None:
-        """See Party."""
         ready = [
             one.ref
             for one in self._unsent(contract)
@@ -116,7 +114,6 @@ class Exchange(BaseParty):
         return write(SubResponse(subscription.ref, False, None))
 
     def has_more(self, contract: Lines) -> bool:
-        """See Party."""
         return any(True for _ in self._unsent(contract))
 
     def _unsent(self, contract: Lines) -> Iterator[Subscription]:
@@ -177,11 +174,9 @@ class Exchange(BaseParty):
                 self._save(one)
 
     def next_deadline(self) -> int | None:
-        """See Program."""
         return earliest(super().next_deadline(), self._timers.next_deadline())
 
     def wake(self, now: int) -> None:
-        """See Program."""
         for ref in self._timers.expire(now):
             one = self.subscriptions[ref]
             if one.receipt_at is not None and one.receipt_at <= now:

@@ -141,7 +141,6 @@ class BaseParty(Party, ABC):
             self.accusations.accuse_of_fork(accused, feed, now)
 
     def on_entries(self, feed: bytes, now: int) -> None:
-        """See Program."""
         if feed in self.followed:
             self._read_root(feed, now)
         for name in [each.keys.name for each in self.node.sets.of(feed)]:  # the contract may change them
@@ -152,11 +151,9 @@ class BaseParty(Party, ABC):
         self.contracts.update(now)
 
     def next_deadline(self) -> int | None:
-        """See Program."""
         return self.contracts.next_deadline()
 
     def wake(self, now: int) -> None:
-        """See Program."""
         for contract in self.contracts.take_due(now):
             contract.wake(now)
             if contract.is_over:
@@ -168,7 +165,6 @@ class BaseParty(Party, ABC):
     # For contracts
 
     def new_identity(self) -> Identity:
-        """See Party."""
         return Identity.from_seed(self._random.randbytes(32))
 
     def on_read(self, contract: Lines, feed: bytes, now: int) -> None:

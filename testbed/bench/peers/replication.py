@@ -42,7 +42,6 @@ class _Counting(Peer):
     received = 0
 
     def on_stream(self, event: StreamEvent, now: int) -> None:
-        """See StreamEndpoint."""
         if isinstance(event, Received):
             self.received += len(event.data)
         super().on_stream(event, now)

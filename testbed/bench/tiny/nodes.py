@@ -21,7 +21,6 @@ class MeteredNode(Node):
         self.packets: Counter[tuple[int, str]] = Counter()
 
     def take_outputs(self) -> list[tuple[int, bytes, Address | None]]:
-        """See Endpoint."""
         outputs = super().take_outputs()
         for port, packet, _ in outputs:
             assert DECLARATION.datagram is not None
@@ -74,23 +73,19 @@ class TimedNode(Node):
         self.cpu_ns = self.received = 0
 
     def receive(self, port: int, payload: bytes, sender: Address | None, now: int) -> None:
-        """See Endpoint."""
         self.received += 1
         with self._timed():
             super().receive(port, payload, sender, now)
 
     def take_outputs(self) -> list[tuple[int, bytes, Address | None]]:
-        """See Endpoint."""
         with self._timed():
             return super().take_outputs()
 
     def next_deadline(self) -> int | None:
-        """See Endpoint."""
         with self._timed():
             return super().next_deadline()
 
     def wake(self, now: int) -> None:
-        """See Endpoint."""
         with self._timed():
             super().wake(now)
 
@@ -105,5 +100,4 @@ class NodeWithoutPriority(Node):
     """A node without priorities of sets."""
 
     def join(self, name: str, keys: Any, now: int, *, priority: int = 0, **more: Any) -> None:
-        """See Node."""
         super().join(name, keys, now, **more)

@@ -82,7 +82,6 @@ class ClientNode(RoleNode, PassiveEndpoint):
         return earliest(self._client.next_deadline(), self._role.next_deadline())
 
     def wake(self, now: int) -> None:
-        """See RoleNode."""
         super().wake(now)
         self._client.wake(now)
 
@@ -105,7 +104,6 @@ class ClientNode(RoleNode, PassiveEndpoint):
             self._client.close()
 
     def on_stream(self, event: StreamEvent, now: int) -> None:
-        """See StreamEndpoint."""
         self._client.on_stream(event, now)
         received, self._client.received = self._client.received, []
         for topic, payload in received:
@@ -141,7 +139,6 @@ class ClientNode(RoleNode, PassiveEndpoint):
             self._note(now, "delivered", message)
 
     def take_actions(self) -> list[StreamAction]:
-        """See StreamEndpoint."""
         actions, self._client.actions = self._client.actions, []
         return actions
 
@@ -176,15 +173,12 @@ class BrokerNode(RoleNode, PassiveEndpoint):
         return self._broker.next_deadline()
 
     def wake(self, now: int) -> None:
-        """See Endpoint."""
         self._broker.wake(now)
 
     def on_stream(self, event: StreamEvent, now: int) -> None:
-        """See StreamEndpoint."""
         self._broker.on_stream(event, now)
 
     def take_actions(self) -> list[StreamAction]:
-        """See StreamEndpoint."""
         actions, self._broker.actions = self._broker.actions, []
         return actions
 

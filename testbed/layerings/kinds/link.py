@@ -87,7 +87,6 @@ class LinkLayering(NdnLayering):
 
     @property
     def carries(self) -> frozenset[Feature]:
-        """See Layering."""
         return frozenset({Feature.FOLLOWING, Feature.CROSS_TRAFFIC, Feature.PAUSES, Feature.SLOW_SUBSCRIBERS})
 
     def build(self, context: Context) -> Node:

@@ -72,7 +72,6 @@ class RelayNode(RoleNode, PassiveEndpoint):
         return earliest(self._relay.next_deadline(), self._role.next_deadline())
 
     def wake(self, now: int) -> None:
-        """See RoleNode."""
         super().wake(now)
         if self._has_new_routes:
             self._has_new_routes = False
@@ -95,7 +94,6 @@ class RelayNode(RoleNode, PassiveEndpoint):
             self._relay.leave(track, now)
 
     def on_stream(self, event: StreamEvent, now: int) -> None:
-        """See StreamEndpoint."""
         self._relay.on_stream(event, now)
         self._take_in(now)
 
@@ -118,7 +116,6 @@ class RelayNode(RoleNode, PassiveEndpoint):
                 self._rejected += 1
 
     def take_actions(self) -> list[StreamAction]:
-        """See StreamEndpoint."""
         actions, self._relay.actions = self._relay.actions, []
         return actions
 

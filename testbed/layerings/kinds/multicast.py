@@ -109,7 +109,6 @@ class MulticastNode(RoleNode, PassiveEndpoint):
         self._moved = self._now, self._routes(network, routing)
 
     def receive(self, port: int, payload: bytes, sender: Address | None, now: int) -> None:
-        """See Endpoint."""
         self._now = now
         try:
             self._host.receive(port, payload, now)
@@ -118,12 +117,10 @@ class MulticastNode(RoleNode, PassiveEndpoint):
         self._take_items(now)
 
     def set_link(self, port: int, up: bool, now: int) -> None:
-        """See Endpoint."""
         self._now = now
         self._host.set_link(port, up, now)
 
     def take_outputs(self) -> list[tuple[int, bytes, Address | None]]:
-        """See Endpoint."""
         outputs, self._host.outputs = self._host.outputs, []
         return [(port, packet, None) for port, packet in outputs]
 
@@ -133,7 +130,6 @@ class MulticastNode(RoleNode, PassiveEndpoint):
         return earliest(moved, self._role.next_deadline(), self._host.next_deadline())
 
     def wake(self, now: int) -> None:
-        """See RoleNode."""
         self._now = now
         if self._moved is not None:
             self._host.reroute(self._moved[1], now)

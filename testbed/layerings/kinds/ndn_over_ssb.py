@@ -239,7 +239,6 @@ class NdnOverSsbNode:
     # The node
 
     def choose_strategy(self, prefix: str, strategy: str) -> None:
-        """See StrategyNode."""
         choose_strategies(self._participant.host.forwarder, {prefix: strategy})
 
     def take_events(self) -> list[dict[str, Any]]:
@@ -281,7 +280,7 @@ class NdnOverSsbNode:
 
 
 class _Repository(Outputs):
-    """Answers for all feeds of a node, and for the certificate of their producer."""
+    """The Application that answers for all feeds of a node, and for the certificate of their producer."""
 
     def __init__(self, feeds: Iterable[Feed], start: int, producer: Authority) -> None:
         super().__init__()
@@ -300,7 +299,6 @@ class _Repository(Outputs):
             self._follow_up(feed)
 
     def receive(self, packet: bytes, now: int) -> None:
-        """See Application."""
         interest = open_interest(packet)
         if interest is None:
             return
@@ -317,11 +315,9 @@ class _Repository(Outputs):
         return events
 
     def next_deadline(self) -> int | None:
-        """See Application."""
         return self._timers.next_deadline()
 
     def wake(self, now: int) -> None:
-        """See Application."""
         for feed in self._timers.expire(now):
             self._publishers[feed].wake(now)
             self._follow_up(feed)

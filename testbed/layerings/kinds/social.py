@@ -74,7 +74,7 @@ class AwareLliParameters(AwareParameters):
 
 
 class SocialLayering(NamedTuple):
-    """One way to carry feeds along the social graph.
+    """A Layering along the social graph.
 
     Attributes:
         ndn: the NDN layering of its nodes; its `subscription` also takes `after` and `receiver`.
@@ -88,17 +88,14 @@ class SocialLayering(NamedTuple):
 
     @property
     def title(self) -> str:
-        """See Layering."""
         return self.ndn.title
 
     @property
     def parameters(self) -> type[FollowParameters]:
-        """See Layering."""
         return self.ndn.parameters
 
     @property
     def protocol(self) -> str:
-        """See Layering."""
         return self.ndn.protocol
 
     @property

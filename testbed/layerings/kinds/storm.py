@@ -94,11 +94,9 @@ class Attacker(PassiveEndpoint):
             self._send(port, make_hello(Hello(reply=number)))
 
     def next_deadline(self) -> int | None:
-        """See Endpoint."""
         return self._at
 
     def wake(self, now: int) -> None:
-        """See Endpoint."""
         if self._at is None or now < self._at:
             return
         self._at = self._at + self._pace if now < self._stop else None

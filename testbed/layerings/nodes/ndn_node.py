@@ -95,7 +95,7 @@ class RouteChanges:
 
 
 class NdnLayering(NamedTuple):
-    """One way to carry feeds over NDN.
+    """A Layering over NDN.
 
     Attributes:
         title: for people, a few words.
@@ -129,12 +129,10 @@ class NdnLayering(NamedTuple):
 
     @property
     def protocol(self) -> str:
-        """See Layering."""
         return "ndn"
 
     @property
     def carries(self) -> frozenset[Feature]:
-        """See Layering."""
         carried = frozenset(Feature) - {Feature.MEDIUM, Feature.DELETION}
         if not self.branches:
             carried -= {Feature.MERGE}
@@ -178,7 +176,7 @@ class NdnLayering(NamedTuple):
 class NdnNode(Node):
     """One node: its host, the faces of its interfaces, and the applications that its parts give it.
 
-    Attributes: see Node.
+    Attributes: see Node. It is a StrategyNode and a RoutesNode.
     """
 
     def __init__(self, context: Context, layering: NdnLayering) -> None:
@@ -253,7 +251,6 @@ class NdnNode(Node):
             self._to_idle[home] = faces
 
     def choose_strategy(self, prefix: str, strategy: str) -> None:
-        """See StrategyNode."""
         choose_strategies(self.host.forwarder, {prefix: strategy})
 
     def _forwarder(self) -> Forwarder:
@@ -435,7 +432,6 @@ class NdnNode(Node):
         return {to_uri(prefix): f"/localhost/nfd/strategy/{strategy.NAME}" for prefix, strategy in chosen}
 
     def routes(self) -> dict[str, dict[str, int]]:
-        """See RoutesNode."""
         peers = {face: peer for peer, face in self._face_toward.items()}
         found: dict[str, dict[str, int]] = {}
         for prefix, hops in self.host.forwarder.fib.items():

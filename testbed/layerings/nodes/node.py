@@ -277,16 +277,16 @@ class Layering(Protocol):
     """
 
     @property
-    def protocol(self) -> str: ...  # noqa: D102
+    def protocol(self) -> str: ...
 
     @property
-    def carries(self) -> frozenset[Feature]: ...  # noqa: D102
+    def carries(self) -> frozenset[Feature]: ...
 
     @property
-    def title(self) -> str: ...  # noqa: D102
+    def title(self) -> str: ...
 
     @property
-    def parameters(self) -> type[Parameters]: ...  # noqa: D102
+    def parameters(self) -> type[Parameters]: ...
 
     def build(self, context: Context) -> Node:
         """Build a node of a run."""

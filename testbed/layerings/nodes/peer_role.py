@@ -152,7 +152,6 @@ class RoleNode:
         self._events += [Event(now, event, key, detail=detail) for key in keys]
 
     def take_events(self) -> list[dict[str, Any]]:
-        """See Node."""
         rows = self._rows.of(self._events)
         self._events.clear()
         return rows

@@ -100,7 +100,7 @@ def _of_picture(event: Event, time: int, word: str, blob: str, size: int) -> Eve
 
 
 class PictureReader(Outputs):
-    """An application that follows feeds over NDN, and fetches the pictures of the messages that it gets.
+    """An Application and Reporter: it follows feeds over NDN, and fetches the pictures of their messages.
 
     Args:
         subscriber: it follows the feeds.
@@ -117,7 +117,6 @@ class PictureReader(Outputs):
         self._events: list[Event] = []
 
     def receive(self, packet: bytes, now: int) -> None:
-        """See Application."""
         try:
             header = parse_lp(packet)
             name = read_name(header.fragment) if header.fragment else b""
@@ -131,20 +130,16 @@ class PictureReader(Outputs):
         self._follow_up(now)
 
     def take_events(self) -> list[Event]:
-        """See Reporter."""
         events, self._events = self._events, []
         return events
 
     def ends(self) -> tuple[int, int]:
-        """See Reporter."""
         return self._subscriber.ends()
 
     def next_deadline(self) -> int | None:
-        """See Application."""
         return earliest(self._subscriber.next_deadline(), self._fetches.next_deadline())
 
     def wake(self, now: int) -> None:
-        """See Application."""
         self._subscriber.wake(now)
         self._fetches.wake(now)
         self._follow_up(now)

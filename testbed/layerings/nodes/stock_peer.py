@@ -103,7 +103,6 @@ class StockNode(RoleNode, PassiveEndpoint):
         return earliest(self._peer.next_deadline(), self._role.next_deadline())
 
     def wake(self, now: int) -> None:
-        """See RoleNode."""
         super().wake(now)
         self._peer.wake(now)
 
@@ -127,7 +126,6 @@ class StockNode(RoleNode, PassiveEndpoint):
             self._peer.call(("replicate", "request"), key, False)
 
     def on_stream(self, event: StreamEvent, now: int) -> None:
-        """See StreamEndpoint."""
         for message in self._peer.on_stream(event, now):
             if message.sequence > self._seen[message.author]:  # a log that is read anew begins at its start
                 self._seen[message.author] = message.sequence
@@ -136,13 +134,11 @@ class StockNode(RoleNode, PassiveEndpoint):
             self._deliver(now)
 
     def take_actions(self) -> list[StreamAction]:
-        """See StreamEndpoint."""
         return self._peer.take_actions()
 
     # The node
 
     def take_events(self) -> list[dict[str, Any]]:
-        """See Node."""
         self._events += self._peer.take_troubles(self._role.follows)
         return super().take_events()
 

@@ -55,7 +55,6 @@ class MergingNode(SsbNode):
         role.due = deque([*to_come, *role.due])  # a branch begins behind what its devices have in common
 
     def _filled(self, context: Context, role: Role) -> MemoryFeeds:
-        """See SsbNode."""
         self._branched = store = BranchedFeeds()
         own = {feed.key for feed in role.feeds}
         for text in context.state.log:
@@ -66,17 +65,14 @@ class MergingNode(SsbNode):
         return store
 
     def _replication(self, context: Context, role: Role, store: MemoryFeeds) -> Replication | None:
-        """See SsbNode."""
         rng = Random(f"{context.seed} branches {context.name}")
         assert isinstance(store, BranchedFeeds)
         return BranchExchange(store, self._first_wanted(context), limits(context.parameters), rng)
 
     def _first_wanted(self, context: Context) -> list[str]:
-        """See SsbNode."""
         return sorted({self._authors[key] for key in super()._first_wanted(context)})
 
     def _join(self, now: int) -> None:
-        """See RoleNode."""
         for author in sorted(set(self._authors.values())):
             for message in self._branched.tree(author).view():
                 if message.sequence > self.state.delivered[self._key(message)]:

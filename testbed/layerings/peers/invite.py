@@ -135,11 +135,9 @@ class _PubAccess(OpenAccess):
         self._use = use
 
     def is_guest(self, peer: str) -> bool:
-        """See AccessPolicy."""
         return peer in self._invites.uses
 
     def use_invite(self, peer: str, arguments: Sequence[Value]) -> Value:
-        """See AccessPolicy."""
         return self._use(peer, arguments)
 
 
@@ -192,13 +190,11 @@ class InviteNode(SsbNode):
         return earliest(super().next_deadline(), self._entrance.next_deadline())
 
     def wake(self, now: int) -> None:
-        """See RoleNode."""
         self._now = now
         self._entrance.wake(now)
         super().wake(now)
 
     def on_stream(self, event: StreamEvent, now: int) -> None:
-        """See StreamEndpoint."""
         self._now = now
         if event.stream < _FIRST_STREAM:
             super().on_stream(event, now)
@@ -214,7 +210,6 @@ class InviteNode(SsbNode):
             self._take_in(now)
 
     def take_actions(self) -> list[StreamAction]:
-        """See StreamEndpoint."""
         return [*self._entrance.take_actions(), *super().take_actions()]
 
     def take_secrets(self) -> list[Secret]:
@@ -233,7 +228,6 @@ class InviteNode(SsbNode):
                 witness.hears(author, [feed])
 
     def _meetings(self, context: Context) -> dict[str, Any]:
-        """See SsbNode."""
         return {"access": _PubAccess(self._invites, self._use_invite)}
 
     def _first_wanted(self, context: Context) -> list[str]:

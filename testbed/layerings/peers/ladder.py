@@ -105,7 +105,6 @@ class RungNode(SsbNode):
             witness.hears(session.remote, session.clock)
 
     def _replication(self, context: Context, role: Role, store: MemoryFeeds) -> Replication | None:
-        """See SsbNode."""
         wanted = sorted(feed.key for feed in role.feeds)
         match self._kind:
             case "scan" | "append-poll":
@@ -128,7 +127,6 @@ class RungNode(SsbNode):
         return self._rung
 
     def _call(self, now: int) -> int | None:
-        """See RoleNode."""
         if not self._role.follows and not self._role.feeds:
             return None
         busy = self._peer.connections.called | {

@@ -49,7 +49,6 @@ class LanNode(SsbNode):
         return self._peer.take_outputs()
 
     def _meetings(self, context: Context) -> dict[str, Any]:
-        """See SsbNode."""
         reference = peer_identity(context.seed, context.name).ref
         address = PeerAddress(context.network.address(context.name), PORT, reference)
         return {"announcements": dict.fromkeys(self._groups, address)}

@@ -57,7 +57,6 @@ class RoomNode(SsbNode):
         return earliest(news, super().next_deadline())
 
     def wake(self, now: int) -> None:
-        """See RoleNode."""
         super().wake(now)
         if self._visits is None:
             return
@@ -83,7 +82,6 @@ class RoomNode(SsbNode):
             witness.meets(one, other)
 
     def _meetings(self, context: Context) -> dict[str, Any]:
-        """See SsbNode."""
         reference = peer_identity(context.seed, context.name).ref
         if context.name == self._at:
             address = PeerAddress(context.network.address(self._at), PORT, reference)

@@ -134,7 +134,6 @@ class SsbNode(RoleNode, PassiveEndpoint):
         return earliest(self._peer.next_deadline(), self._role.next_deadline())
 
     def wake(self, now: int) -> None:
-        """See RoleNode."""
         super().wake(now)
         self._peer.wake(now)
         self._take_in(now)
@@ -180,12 +179,10 @@ class SsbNode(RoleNode, PassiveEndpoint):
                 self._peer.remove(remote, now)
 
     def on_stream(self, event: StreamEvent, now: int) -> None:
-        """See StreamEndpoint."""
         self._peer.on_stream(event, now)
         self._take_in(now)
 
     def take_actions(self) -> list[StreamAction]:
-        """See StreamEndpoint."""
         return self._peer.take_actions()
 
     def take_secrets(self) -> list[Secret]:

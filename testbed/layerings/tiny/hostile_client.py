@@ -46,7 +46,7 @@ _CROWDING = 400
 
 
 class HostileClient(Client):
-    """An attacking client.
+    """The Program of an attacking client.
 
     Args:
         node, root, random, terms, now: see BaseParty.
@@ -84,12 +84,10 @@ class HostileClient(Client):
         super().__init__(node, root, random, terms, now)
 
     def next_deadline(self) -> int | None:
-        """See Program."""
         due = super().next_deadline()
         return self._attack_at if due is None else min(due, self._attack_at)
 
     def wake(self, now: int) -> None:
-        """See Program."""
         super().wake(now)
         if now >= self._attack_at:
             self._attack_at = now + self._random.randint(*self._pace)
@@ -98,7 +96,6 @@ class HostileClient(Client):
                     self._carry_out(contract, now)
 
     def next_content(self, contract: Lines, now: int) -> bytes | None:
-        """See Party."""
         content = super().next_content(contract, now)
         if content is not None and is_tunnelled(content) and self.attack == "replay":
             self._sent_before.append(content)

@@ -175,7 +175,6 @@ class ClientNode(BaseTinyNode):
         self._on_events(now)
 
     def receive(self, port: int, payload: bytes, sender: Any, now: int) -> None:
-        """See Endpoint."""
         super().receive(port, payload, sender, now)
         self._on_events(now)
 

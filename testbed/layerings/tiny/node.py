@@ -111,14 +111,12 @@ class BaseTinyNode(RoleNode):
     # Endpoint
 
     def receive(self, port: int, payload: bytes, sender: Address | None, now: int) -> None:
-        """See Endpoint."""
         self._node.receive(port, payload, sender, now)
 
     def set_link(self, port: int, up: bool, now: int) -> None:
         """See Endpoint: a node does not know its receivers."""
 
     def take_outputs(self) -> list[tuple[int, bytes, Address | None]]:
-        """See Endpoint."""
         return self._node.take_outputs()
 
     def next_deadline(self) -> int | None:
@@ -126,7 +124,6 @@ class BaseTinyNode(RoleNode):
         return earliest(self._node.next_deadline(), self._role.next_deadline())
 
     def wake(self, now: int) -> None:
-        """See RoleNode."""
         super().wake(now)
         self._node.wake(now)
 

@@ -206,34 +206,27 @@ class Classic(ExtraTraffic):
         }
 
     def route(self, node: str, forwarder: Forwarder, peer: str, face: int) -> None:
-        """See ExtraTraffic."""
         for name, hops in self._hops[node]:
             for hop, cost in hops:
                 if hop == peer:
                     forwarder.fib.add(name, face, cost)
 
     def has(self, frame: Frame) -> bool:
-        """See ExtraTraffic."""
         return frame.feed not in self._pushed and frame.hello is None
 
     def sent(self, node: str, peer: str, frame: Frame) -> None:
-        """See ExtraTraffic."""
         self._exchanges.sent(node, peer, frame, self._time.now)
 
     def arrived(self, node: str, peer: str, frame: Frame) -> None:
-        """See ExtraTraffic."""
         self._exchanges.arrived(node, peer, frame, self._time.now)
 
     def settled(self, node: str) -> None:
-        """See ExtraTraffic."""
         self._exchanges.check_settled(node, self._time.now)
 
     def forget(self, node: str, peer: str | None) -> None:
-        """See ExtraTraffic."""
         self._exchanges.forget(node, peer)
 
     def ask(self, node: str, application: str, prefix: str, what: tuple[str | int, ...]) -> bool:
-        """See ExtraTraffic."""
         consumer, known = self._consumers.get((node, application)), self._prefixes.get(prefix)
         if consumer is None or known is None:
             return False
@@ -273,7 +266,6 @@ class Classic(ExtraTraffic):
         )
 
     def stop(self) -> None:
-        """See ExtraTraffic."""
         for consumer in self._consumers.values():
             consumer.stop()
         for follower in self._followers:
@@ -292,7 +284,6 @@ class Classic(ExtraTraffic):
         return own + announced + MEMORY_NS + NONCE_LIFETIME
 
     def check_empty(self, name: str, host: Host) -> None:
-        """See ExtraTraffic."""
         forwarder = host.forwarder
         forwarder.dead_nonces.has(b"", 0, self._time.now)  # so that it drops expired nonces
         left = {
@@ -310,7 +301,6 @@ class Classic(ExtraTraffic):
             raise Violation("state-zero", name, f"{partial} unfinished packets on a link")
 
     def check_over(self) -> None:
-        """See ExtraTraffic."""
         for consumer in self._consumers.values():
             if consumer.pending:
                 raise Violation("outcome", consumer.label, "has an Interest that has not ended")

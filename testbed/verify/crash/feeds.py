@@ -126,11 +126,9 @@ class FeedsDrill(Drill):
         self._material = Material(seed)
 
     def begin(self) -> None:
-        """See Drill."""
         self._held = ExpectedStore()
 
     def write(self, rng: Random, say: Callable[[bytes], object]) -> None:
-        """See Drill."""
         held, mark = self._held, self.path / "mark"
         store = self._opening(self.path / "feeds.db")
         own = OwnFeed(store, self._material.writer, mark, is_new=not mark.exists())

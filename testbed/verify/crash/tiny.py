@@ -95,11 +95,9 @@ class TinyDrill(Drill):
         self._seed = seed
 
     def begin(self) -> None:
-        """See Drill."""
         self._state = _State()
 
     def write(self, rng: Random, say: Callable[[bytes], object]) -> None:
-        """See Drill."""
         store = TinyStore(self.path / "tiny.db")
         while True:
             say(b"begin\n")
@@ -108,7 +106,6 @@ class TinyDrill(Drill):
             say(b"done\n")
 
     def check(self, lines: list[str], *, is_thorough: bool) -> None:
-        """See Drill."""
         done, is_midst = lines.count("done"), lines[-1:] == ["begin"]
         self.counts["changes acknowledged"] += done
         if not (self.path / "tiny.db").exists():

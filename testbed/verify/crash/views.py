@@ -63,7 +63,6 @@ class ViewsDrill(Drill):
         return held
 
     def write(self, rng: Random, say: Callable[[bytes], object]) -> None:
-        """See Drill."""
         views._MOST_BEHIND = 30
         if self._is_damaged:
             say(b"0\n")
@@ -90,7 +89,6 @@ class ViewsDrill(Drill):
             account.update_views(message)
 
     def check(self, lines: list[str], *, is_thorough: bool) -> None:
-        """See Drill."""
         self.counts["messages acknowledged"] += sum(map(int, lines))
         if not (self.path / STORE).exists():
             return

@@ -24,7 +24,7 @@ _FOREVER = 1 << 40
 
 
 class Forger(PassiveApplication):
-    """An application that queries the name service, stores its answers, and attacks on request.
+    """An Application that queries the name service, stores its answers, and attacks on request.
 
     Args:
         authors: its victims.
@@ -64,7 +64,6 @@ class Forger(PassiveApplication):
         self._asks_at = None
 
     def receive(self, packet: bytes, now: int) -> None:
-        """See Application."""
         opened = open_data(packet)
         if opened is None:
             return
@@ -75,7 +74,6 @@ class Forger(PassiveApplication):
                 kept.append(opened[0].wire)
 
     def next_deadline(self) -> int | None:
-        """See Application."""
         return self._asks_at
 
     def wake(self, now: int) -> None:
@@ -112,7 +110,7 @@ def forged(author: str, by: Identity, now: int) -> bytes:
 
 
 class Liar:
-    """An endpoint that alters its packets under the records' prefix while it lies.
+    """An Endpoint that alters its packets under the records' prefix while it lies.
 
     Args:
         endpoint: the honest one.
@@ -135,12 +133,10 @@ class Liar:
         return getattr(self._endpoint, name)
 
     def receive(self, port: int, payload: bytes, sender: Any, now: int) -> None:
-        """See Endpoint."""
         self._now = now
         self._endpoint.receive(port, payload, sender, now)
 
     def take_outputs(self) -> list[tuple[int, bytes, Any]]:
-        """See Endpoint."""
         return [(port, self._changed(frame), to) for port, frame, to in self._endpoint.take_outputs()]
 
     def _changed(self, frame: bytes) -> bytes:

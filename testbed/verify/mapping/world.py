@@ -88,7 +88,6 @@ class _World(World[Region]):
         self._forger = self._add_forger()
 
     def play(self) -> None:
-        """See World."""
         self.run_steps()
         self.run(self._calm - self.now)
         self._calm_down()
@@ -102,7 +101,6 @@ class _World(World[Region]):
     # Steps
 
     def do(self, step: Step) -> None:
-        """See World."""
         match step.do:
             case "leave" | "attach":
                 self._set_link(*step.what, up=step.do == "attach")
@@ -196,7 +194,6 @@ class _World(World[Region]):
     # Invariants
 
     def check_nodes(self) -> None:
-        """See World."""
         for name, node in self._nodes.items():
             self._take_events(name)
             reader, server, storage = node.reader, node.server, node.storage

@@ -44,7 +44,7 @@ def identity(name: str) -> Identity:
 
 
 class Consumer(PassiveApplication):
-    """Requests names, one Interest each at a time.
+    """An Application that requests names, one Interest each at a time.
 
     Attributes:
         ends: URI -> ends of its Interests, and
@@ -78,7 +78,6 @@ class Consumer(PassiveApplication):
         self.times[uri] = now
 
     def receive(self, packet: bytes, now: int) -> None:
-        """See Application."""
         header = parse_lp(packet)
         name = read_name(header.fragment)
         if self._pending.pop(name, None) is None:
@@ -88,7 +87,6 @@ class Consumer(PassiveApplication):
         self.ended(to_uri(name), f"nack {header.nack_reason}" if refused else header.fragment, now)
 
     def next_deadline(self) -> int | None:
-        """See Application."""
         return min(self._pending.values(), default=None)
 
     def wake(self, now: int) -> None:
@@ -100,7 +98,7 @@ class Consumer(PassiveApplication):
 
 
 class Producer(PassiveApplication):
-    """Answers Interests.
+    """An Application that answers Interests.
 
     Args:
         answer: name -> the Data packet; None for no answer.
@@ -115,7 +113,6 @@ class Producer(PassiveApplication):
         self.asked: list[str] = []
 
     def receive(self, packet: bytes, now: int) -> None:
-        """See Application."""
         interest = open_interest(packet)
         if interest is None:
             return

@@ -35,7 +35,6 @@ class _Hostile(Participant):
     """A misbehaving participant; subclasses define the behaviour."""
 
     def wake(self, now: int) -> None:
-        """See Endpoint."""
         super().wake(now)
         for line in self.links():
             self.misbehave(line, now)
@@ -110,7 +109,6 @@ class _World(World[Network]):
             )
 
     def play(self) -> None:
-        """See World."""
         net, story = self.net, self.story
         for prefix, repository in story.prefixes.items():
             self._allocations[prefix] = net.allocate(prefix, repository, [repository])
@@ -133,7 +131,6 @@ class _World(World[Network]):
     # Steps
 
     def do(self, step: Step) -> None:
-        """See World."""
         net = self.net
         if step.do == "ask":
             customer, uri, lifetime_ms = step.what
@@ -166,7 +163,6 @@ class _World(World[Network]):
     # Invariants
 
     def check_nodes(self) -> None:
-        """See World."""
         for name in self.story.columns:
             self._check_node(name)
 

@@ -114,7 +114,6 @@ class Client(Consumer):
         return [kind for kind in kinds if KINDS[kind].is_answered]
 
     def next_deadline(self) -> int | None:
-        """See Consumer."""
         return earliest(super().next_deadline(), self._next)
 
     def wake(self, now: int) -> None:

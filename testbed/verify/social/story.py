@@ -44,12 +44,10 @@ class Neighbourhood(Story):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """See kit."""
         return (*self.people, *self.routers, *self.strangers)
 
     @property
     def last(self) -> int:
-        """See kit."""
         times = [times[-1] for _, times in self.logs.values()] + [step.at for step in self.steps]
         return max(times)
 

@@ -38,7 +38,6 @@ class Stranger(PassiveEndpoint):
         self._due: int | None = _EVERY
 
     def receive(self, port: int, payload: bytes, sender: Address | None, now: int) -> None:
-        """See Endpoint."""
         interest = open_interest(payload)
         parts = None if interest is None else split_item(interest.name)
         if self._kind != "forges" or parts is None or interest is None or now >= self._until:
@@ -47,11 +46,9 @@ class Stranger(PassiveEndpoint):
         self._send(make_data(interest.name, ssb_content(forged), freshness_ms=3_600_000))
 
     def next_deadline(self) -> int | None:
-        """See Endpoint."""
         return self._due
 
     def wake(self, now: int) -> None:
-        """See Endpoint."""
         if self._due is None or now < self._due:
             return
         self._due = now + _EVERY if now + _EVERY < self._until else None

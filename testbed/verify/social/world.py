@@ -92,7 +92,6 @@ class SocialWorld(World[Neighbourhood]):
         self.schedule()
 
     def play(self) -> None:
-        """See World."""
         end = self.story.last
         self.run(end)
         for number, link in enumerate(self.topology.links):
@@ -145,7 +144,6 @@ class SocialWorld(World[Neighbourhood]):
         return node
 
     def do(self, step: Step) -> None:
-        """See World."""
         if step.do == "restart":
             (name,) = step.what
             self._collect(name)
@@ -157,7 +155,6 @@ class SocialWorld(World[Neighbourhood]):
     # Invariants
 
     def check_nodes(self) -> None:
-        """See World."""
         for name in self.nodes:
             self._collect(name)
 

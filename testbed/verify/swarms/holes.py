@@ -86,7 +86,6 @@ class _WatchedBlobs(MemoryBlobs):
         return sum(map(len, (*self._blobs.values(), *self._places.values())))
 
     def remove(self, blob: str) -> bool:
-        """See BlobStore."""
         self.changes += 1
         return super().remove(blob)
 

@@ -55,12 +55,10 @@ class Member(PeerWrapper):
         self._visits = [each for each in peer.services.rooms if isinstance(each, Visits)]
 
     def next_deadline(self) -> int | None:
-        """See Endpoint."""
         has_news = any(each.has_news for each in self._visits)
         return earliest(0 if has_news else None, super().next_deadline())
 
     def wake(self, now: int) -> None:
-        """See Endpoint."""
         super().wake(now)
         for visits in self._visits:
             for event in visits.take_events():
@@ -78,7 +76,6 @@ class Member(PeerWrapper):
         return self.peer.take_events()
 
     def take_actions(self) -> list[StreamAction]:
-        """See StreamEndpoint."""
         actions = super().take_actions()
         for action in actions:
             if isinstance(action, Send):
@@ -120,7 +117,6 @@ class Deaf(Member):
         self._paused: set[int] = set()
 
     def take_actions(self) -> list[StreamAction]:
-        """See StreamEndpoint."""
         opened = self.peer.connections.items()
         new = {number for number, connection in opened if connection.remote and not connection.room}
         new -= self._paused
@@ -137,7 +133,6 @@ class Replayer(Member):
         self._said: list[bytes] = []
 
     def take_actions(self) -> list[StreamAction]:
-        """See StreamEndpoint."""
         actions: list[StreamAction] = []
         for action in super().take_actions():
             if not isinstance(action, Send) or action.stream < 0:
@@ -153,7 +148,7 @@ class Replayer(Member):
 
 
 class Babbler(PassiveEndpoint):
-    """Opens streams and sends noise, or nothing at all.
+    """A StreamEndpoint that opens streams and sends noise, or nothing at all.
 
     Args:
         others: addresses of the others.
@@ -175,7 +170,6 @@ class Babbler(PassiveEndpoint):
         """Do nothing."""
 
     def next_deadline(self) -> int | None:
-        """See Endpoint."""
         return self._calls_at
 
     def wake(self, now: int) -> None:
@@ -185,7 +179,6 @@ class Babbler(PassiveEndpoint):
             self._actions.append(Connect(next(self._numbers), self._random.choice(self._others)))
 
     def on_stream(self, event: StreamEvent, now: int) -> None:
-        """See StreamEndpoint."""
         if isinstance(event, Opened | Received) and not self._is_silent:
             data = self._random.randbytes(self._random.choice([1, 34, 64, 112, 5000]))
             self._actions.append(Send(event.stream, data))
@@ -195,7 +188,6 @@ class Babbler(PassiveEndpoint):
             self._calls_at = min(self._calls_at, now + SECOND)
 
     def take_actions(self) -> list[StreamAction]:
-        """See StreamEndpoint."""
         actions, self._actions = self._actions, []
         return actions
 
@@ -204,7 +196,6 @@ class OldFeeds(MemoryFeeds):
     """A store that knows of no ends."""
 
     def append(self, messages: Sequence[Message], received: float) -> Appended:
-        """See FeedStore."""
         stored = held = 0
         refused: dict[str, InvalidMessage | ForkedFeed] = {}
         for message in messages:
@@ -227,7 +218,6 @@ class CountedLoose(Loose):
         self.heard: Counter[tuple[int, str]] = Counter()
 
     def receive(self, number: int, body: bytes, received: float) -> None:
-        """See Loose."""
         self.heard.update((number, id_) for id_ in object_in(body) or ())
         super().receive(number, body, received)
 
@@ -242,16 +232,13 @@ class FalseLoose(Loose):
         self._asked: dict[int, list[str]] = {}
 
     def receive(self, number: int, body: bytes, received: float) -> None:
-        """See Loose."""
         self._asked.setdefault(number, []).extend(object_in(body) or {})
         super().receive(number, body, received)
 
     def has_output(self, number: int) -> bool:
-        """See Loose."""
         return bool(self._asked.get(number)) or super().has_output(number)
 
     def take_output(self, number: int, room: int) -> list[bytes]:
-        """See Loose."""
         wants = [body for body in super().take_output(number, room) if b'"content"' not in body]
         false = {id_: parse(self._random.choice(self._false).text) for id_ in self._asked.pop(number, ())}
         return wants + [stringify({id_: value}, indent=0).encode() for id_, value in false.items()]
@@ -272,11 +259,9 @@ class FalseBlobs(MemoryBlobs):
         self._random = random
 
     def size(self, blob: str) -> int | None:
-        """See BlobStore."""
         return super().size(blob) or self._sizes.get(blob)
 
     def read(self, blob: str, start: int = 0, size: int | None = None) -> bytes:
-        """See BlobStore."""
         if super().size(blob) is not None:
             return super().read(blob, start, size)
         if self._kind == "skips":
@@ -293,7 +278,6 @@ class FalseFeeds(MemoryFeeds):
         self._random = random
 
     def after(self, feed: str, sequence: int, limit: int) -> list[Stored]:
-        """See FeedStore."""
         held = super().after(feed, sequence, limit)
         if self._kind == "skips" and len(held) > 1 and self._random.random() < 0.5:
             return held[1:]

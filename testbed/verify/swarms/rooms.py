@@ -52,7 +52,6 @@ class WatchedRoom(Room):
         self._coverage = coverage
 
     def receive(self, number: int, answer: Answered) -> None:
-        """See Room."""
         if (number, answer.call) in self._ends and CLEAR in answer.body:
             raise Violation("sealed", self._options.name, "reads what passes through a tunnel")
         super().receive(number, answer)
@@ -118,7 +117,6 @@ class DroppingRoom(WatchedRoom):
         self._calm = calm
 
     def receive(self, number: int, answer: Answered) -> None:
-        """See Room."""
         end = number, answer.call
         if end not in self._ends or self._clock() > self._calm or self._random.random() > 0.1:
             super().receive(number, answer)
@@ -137,21 +135,17 @@ class DelayingRoom(DroppingRoom):
         self._late: deque[tuple[int, int, Answered | Finished]] = deque()
 
     def receive(self, number: int, answer: Answered) -> None:
-        """See Room."""
         if not self._is_late(number, answer):
             WatchedRoom.receive(self, number, answer)
 
     def finish(self, number: int, end: Finished) -> None:
-        """See Room."""
         if not self._is_late(number, end):
             super().finish(number, end)
 
     def next_deadline(self) -> int | None:
-        """See Room."""
         return earliest(super().next_deadline(), self._late[0][0] if self._late else None)
 
     def wake(self, now: int) -> list[tuple[int, str]]:
-        """See Room."""
         while self._late and self._late[0][0] <= now:
             _, number, event = self._late.popleft()
             if isinstance(event, Answered):
@@ -187,7 +181,6 @@ class HostileRoom(DroppingRoom):
         self._passes: dict[tuple[int, int], int] = {}
 
     def receive(self, number: int, answer: Answered) -> None:
-        """See Room."""
         end = number, answer.call
         if self._kind == "swallows" and end in self._ends:
             left = self._passes.setdefault(end, self._random.randrange(8))
@@ -238,7 +231,6 @@ class ImpersonatingRoom(DroppingRoom):
         self._channels: dict[tuple[int, int], SecureStream] = {}
 
     def receive(self, number: int, answer: Answered) -> None:
-        """See Room."""
         channel = self._channels.get((number, answer.call))
         if channel is None:
             WatchedRoom.receive(self, number, answer)
@@ -251,11 +243,9 @@ class ImpersonatingRoom(DroppingRoom):
             self._changed[number] = None
 
     def next_deadline(self) -> int | None:
-        """See Room."""
         return earliest(super().next_deadline(), self._calls_at if self._calls_at <= self._calm else None)
 
     def wake(self, now: int) -> list[tuple[int, str]]:
-        """See Room."""
         if self._calls_at <= min(now, self._calm):
             self._calls_at = now + self._random.randint(200, 2000) * MS
             if self._present:
@@ -473,7 +463,6 @@ class _RoomMember(Member):
         self.is_sealed = True
 
     def watch(self, now: int) -> None:
-        """See Member."""
         super().watch(now)
         self._room.check()
 

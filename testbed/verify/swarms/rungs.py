@@ -59,7 +59,6 @@ class Climb(Story):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """See kit."""
         return tuple(dict.fromkeys(end for link in self.links for end in (link["a"], link["b"])))
 
     def scenario(self) -> Scenario:
@@ -160,7 +159,6 @@ class _World(World[Climb]):
         self.coverage[story.rung] += 1
 
     def play(self) -> None:
-        """See World."""
         timeline = self._emulation.timeline
         last = max([time for time, _ in timeline.changes], default=timeline.start)
         last = max(last, timeline.start + max(feed.times[-1] for feed in self._load.feeds))
@@ -169,7 +167,6 @@ class _World(World[Climb]):
         self._check_stores()
 
     def check_nodes(self) -> None:
-        """See World."""
         self._take_events()
         self._check_state()
 

@@ -92,7 +92,6 @@ class Swarm(Story):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """See kit."""
         return (*self.peers, *self.rooms)
 
     @property

@@ -46,7 +46,6 @@ class UserMember(Member):
         self._look(now)
 
     def news(self) -> list[PeerEvent]:
-        """See Member."""
         return self.local.take_events()
 
     def _follow_up(self, now: int) -> None:

@@ -110,7 +110,6 @@ class _World(World[Swarm]):
         self.schedule()
 
     def play(self) -> None:
-        """See World."""
         try:
             self.network.run(self.story.last)
             self.catch_up(self.now, self._missing, CATCH_UP_NS + self._rooms.patience)
@@ -197,7 +196,6 @@ class _World(World[Swarm]):
     # Steps
 
     def do(self, step: Step) -> None:
-        """See World."""
         if step.do in ("cut", "heal"):
             self.set_link(*step.what, up=step.do == "heal")
         elif step.do in ("restart", "forget"):

@@ -70,7 +70,6 @@ class HostileProvider(Provider):
         super()._on_answer(contract, ref, feed, proof, reason, now)
 
     def next_content(self, contract: Lines, now: int) -> bytes | None:
-        """See Party."""
         for at, (to, forged) in enumerate(self._forged):
             if to == contract.id:
                 del self._forged[at]
@@ -88,7 +87,6 @@ class HostileProvider(Provider):
         return content
 
     def has_more(self, contract: Lines) -> bool:
-        """See Party."""
         return super().has_more(contract) or any(to == contract.id for to, _ in self._forged)
 
     def _ready(self, contract: Lines) -> Iterator[tuple[Route, Side]]:

@@ -20,7 +20,7 @@ class Killed(Exception):
 
 
 class Member:
-    """A node with its program, on a store that outlives it.
+    """An Endpoint: a node with its program, on a store that outlives it.
 
     Args:
         store: its store.
@@ -52,7 +52,6 @@ class Member:
         self._fatal = self.node.taken.total() + packets, within
 
     def receive(self, port: int, payload: bytes, sender: Address | None, now: int) -> None:
-        """See Endpoint."""
         if self.is_dead:
             return
         taken = self.node.taken.total()
@@ -81,21 +80,18 @@ class Member:
         """See Endpoint."""
 
     def take_outputs(self) -> list[tuple[int, bytes, Address | None]]:
-        """See Endpoint."""
         return [] if self.is_dead else self.node.take_outputs()
 
     def next_deadline(self) -> int | None:
-        """See Endpoint."""
         return None if self.is_dead else self.node.next_deadline()
 
     def wake(self, now: int) -> None:
-        """See Endpoint."""
         if not self.is_dead:
             self.node.wake(now)
 
 
 class Outsider(PassiveEndpoint):
-    """Overhears everything, and replays it later, unchanged or mutated."""
+    """An Endpoint that overhears everything, and replays it later, unchanged or mutated."""
 
     def __init__(self, random: Random, attack: Hostility) -> None:
         super().__init__()
@@ -105,12 +101,10 @@ class Outsider(PassiveEndpoint):
         self._due = SECOND
 
     def receive(self, port: int, payload: bytes, sender: Address | None, now: int) -> None:
-        """See Endpoint."""
         self._heard.append(payload[:-CHECKSUM])
         del self._heard[:-500]
 
     def next_deadline(self) -> int | None:
-        """See Endpoint."""
         return self._due
 
     def wake(self, now: int) -> None:

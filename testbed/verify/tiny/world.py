@@ -72,7 +72,6 @@ class CellWorld(Ledger):
         self.schedule()
 
     def play(self) -> None:
-        """See World."""
         self.run(-(-self.story.last // self.PACE) * self.PACE)
         self.catch_up(self.now, self._missing, self._within + pace(self.story))
         for name, store in self._stores.items():
@@ -121,7 +120,6 @@ class CellWorld(Ledger):
             self.network.replace(name, [self._start(name, self.now)])
 
     def check_nodes(self) -> None:
-        """See World."""
         for name in self._stores:
             if self._is_up(name):
                 self._check_node(name)
@@ -130,7 +128,6 @@ class CellWorld(Ledger):
     # Steps
 
     def do(self, step: Step) -> None:
-        """See World."""
         name = step.what[0]
         match step.do:
             case "off":

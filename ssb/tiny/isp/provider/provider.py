@@ -54,7 +54,7 @@ UPDATE_PAUSE: Final = SECOND
 
 
 class Provider(Switch):
-    """The program of a provider.
+    """The Program of a provider.
 
     Args:
         node, root, random, terms, now: see BaseParty.
@@ -118,12 +118,10 @@ class Provider(Switch):
                 self.node.publish(self.root.public_key, write(Announcement()), now)
 
     def next_deadline(self) -> int | None:
-        """See Program."""
         gate, parting = self.gate.next_deadline(), self._partings.next_deadline()
         return earliest(super().next_deadline(), self._update_at, gate, parting)
 
     def wake(self, now: int) -> None:
-        """See Program."""
         for feed in self.gate.take_opened(now):
             self.on_entries(feed, now)
         if self._update_at is not None and self._update_at <= now:
@@ -145,7 +143,6 @@ class Provider(Switch):
     # Onboarding
 
     def on_root(self, feed: bytes, entry: Whole, message: Message, now: int) -> bool:
-        """See BaseParty."""
         if isinstance(message, OnboardResponse):
             self._on_response(feed, message, now)
         if not isinstance(message, OnboardRequest) or message.isp != self.root.public_key:
@@ -221,7 +218,6 @@ class Provider(Switch):
     # Subscriptions
 
     def on_control(self, contract: Lines, entry: Whole, message: Message, now: int) -> None:
-        """See Party."""
         is_peer = contract.other in self.peers
         match message:
             case SubRequest() if not is_peer:
@@ -352,7 +348,6 @@ class Provider(Switch):
     # Ends
 
     def on_state(self, contract: Lines, now: int) -> None:
-        """See Party."""
         state = contract.facts.state
         client = contract.other
         if state == OPEN:
@@ -370,12 +365,10 @@ class Provider(Switch):
             self.gate.open(client, now)  # it may have requested another contract
 
     def on_broken(self, contract: Lines, now: int) -> None:
-        """See Party."""
         self._forget_reach(contract, now)
         self._leave_routes(contract, now)
 
     def on_over(self, contract: Contract, now: int) -> None:
-        """See BaseParty."""
         self._forget_reach(contract, now)
         self._leave_routes(contract, now)
         self.contracts.remove(contract)

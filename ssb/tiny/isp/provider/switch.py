@@ -53,7 +53,6 @@ class Switch(BaseParty):
     # Receiving
 
     def on_data(self, contract: Lines, content: bytes, now: int) -> bool:
-        """See Party."""
         sides = {
             route.ref: (route, side)
             for route, side, _ in self.routes.of_contract(contract.id)
@@ -178,7 +177,6 @@ class Switch(BaseParty):
     # Sending
 
     def next_content(self, contract: Lines, now: int) -> bytes | None:
-        """See Party."""
         ready = {route.ref: (route, side) for route, side in self._ready(contract)}
         if not ready:
             return None
@@ -213,7 +211,6 @@ class Switch(BaseParty):
         return b"".join(packets)
 
     def has_more(self, contract: Lines) -> bool:
-        """See Party."""
         return any(True for _ in self._ready(contract))
 
     def _ready(self, contract: Lines) -> Iterator[tuple[Route, Side]]:

@@ -67,7 +67,7 @@ _NAMES = tuple(from_uri(verb) for verb in VERBS)
 
 
 class _Faces:
-    """A face system without sockets, with udp4 and tcp4; the latter is created late."""
+    """A FaceSystem without sockets, with udp4 and tcp4; the latter is created late."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -80,7 +80,6 @@ class _Faces:
         return face
 
     def create(self, wanted: FaceParameters, now: int, reply: Callable[[Outcome], None]) -> None:
-        """See FaceSystem."""
         if not (wanted.uri or "").startswith("udp4://"):
             reply(Outcome(406, "unsupported scheme"))
         elif len(self._host.forwarder.faces) > 10:
@@ -89,7 +88,6 @@ class _Faces:
             reply(Outcome(200, "OK", self.add(wanted.uri or "", local=False, now=now)))
 
     def update(self, face: int, wanted: FaceParameters, now: int) -> Outcome:
-        """See FaceSystem."""
         record = self._host.forwarder.faces[face]
         if (wanted.mask or 0) & LOCAL_FIELDS:
             record.local_fields = bool((wanted.flags or 0) & LOCAL_FIELDS)
@@ -98,18 +96,15 @@ class _Faces:
         return Outcome(200, "OK", record)
 
     def destroy(self, face: int, now: int) -> None:
-        """See FaceSystem."""
         record = self._host.forwarder.faces.get(face)
         if record is not None:
             self._host.remove_face(face, now)
             self._log_event(FaceEvent.DESTROYED, record, now)
 
     def channels(self) -> list[str]:
-        """See FaceSystem."""
         return ["unix:///nfd.sock"]
 
     def listen(self, listener: Callable[[FaceEvent, Face, int], None]) -> None:
-        """See FaceSystem."""
         self._listeners.append(listener)
 
     def _log_event(self, event: FaceEvent, face: Face, now: int) -> None:

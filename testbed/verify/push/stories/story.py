@@ -177,7 +177,6 @@ class Story(kit.Story):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """See kit.Story."""
         return tuple(node.name for node in self.nodes)
 
     @property
@@ -186,11 +185,9 @@ class Story(kit.Story):
         return self.calm
 
     def latest(self, step: Step) -> int:
-        """See kit.Story."""
         return self.calm + 20 * SECOND if step.do == "publish" else self.calm - 1
 
     def rounded(self, unit: int) -> Self:
-        """See kit.Story."""
         return replace(super().rounded(unit), calm=-(-self.calm // unit) * unit)
 
 

@@ -1,0 +1,93 @@
+"""Each public method says what it does, or is that of an interface that says so."""
+
+import ast
+import re
+import subprocess
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+Method = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@cache
+def classes() -> dict[str, list[tuple[str, ast.ClassDef]]]:
+    """Return the classes of the product by name, each with its file."""
+    listed = subprocess.run(["git", "ls-files", "*.py"], cwd=ROOT, capture_output=True, text=True, check=True)
+    found = defaultdict(list)
+    for file in listed.stdout.split():
+        if not file.startswith("tests/") and not Path(file).name.startswith("test_"):
+            for node in ast.walk(ast.parse((ROOT / file).read_text())):
+                if isinstance(node, ast.ClassDef):
+                    found[node.name].append((file, node))
+    return found
+
+
+def bases(node: ast.ClassDef) -> Iterator[str]:
+    """Yield the names of a class's bases, without their modules and parameters."""
+    for base in node.bases:
+        named = base.value if isinstance(base, ast.Subscript) else base
+        yield named.attr if isinstance(named, ast.Attribute) else ast.unparse(named)
+
+
+def methods(node: ast.ClassDef) -> Iterator[Method]:
+    return (each for each in node.body if isinstance(each, Method))
+
+
+def parameters(method: Method) -> str:
+    """Return the names of a method's parameters."""
+    return " ".join(each.arg for each in ast.walk(method.args) if isinstance(each, ast.arg))
+
+
+PLAIN = {"NamedTuple", "Protocol", "Generic", "Enum", "IntEnum", "StrEnum", "Exception", "ValueError"}
+
+
+def lineage(node: ast.ClassDef) -> list[ast.ClassDef]:
+    """Return a class, its bases, theirs, and so on."""
+    found = [node]
+    for each in found:
+        found += [base for name in bases(each) for _, base in classes().get(name, ()) if base not in found]
+    return found
+
+
+def family(node: ast.ClassDef) -> list[ast.ClassDef]:
+    """Return the lineages of a class, and of those that its docstrings name: interfaces, mostly."""
+    own = lineage(node)
+    named = {word for each in own for word in re.findall(r"\w+", ast.get_docstring(each) or "")}
+    return own + [each for name in named for _, known in classes().get(name, ()) for each in lineage(known)]
+
+
+def is_told(method: Method, relatives: list[ast.ClassDef]) -> bool:
+    """Return whether a relative of a method's class says what it does, or is of another project."""
+    about = method.name, parameters(method)
+    if any(ast.unparse(each) == f"{method.name}.setter" for each in method.decorator_list):
+        return True  # told where it is read
+    for each in relatives:
+        if any(base not in classes() and base not in PLAIN for base in bases(each)):
+            return True
+        if method.decorator_list and re.search(rf"\b{method.name}\b", ast.get_docstring(each) or ""):
+            return True  # a property, among the class's attributes
+        if any(about == (own.name, parameters(own)) and ast.get_docstring(own) for own in methods(each)):
+            return True
+    return False
+
+
+def test_public_methods():
+    silent = [
+        f"{file}: {node.name}.{method.name}"
+        for found in classes().values()
+        for file, node in found
+        for method in methods(node)
+        if not method.name.startswith("_") and not node.name.startswith("_")
+        if not ast.get_docstring(method) and not is_told(method, family(node))
+    ]
+    assert not silent, "\n".join(silent)
+
+
+def test_a_silent_method_is_found():
+    [lone] = ast.parse("class Lone:\n    def act(self, now: int) -> int:\n        return now").body
+    assert isinstance(lone, ast.ClassDef)
+    [method] = methods(lone)
+    assert not is_told(method, family(lone))
