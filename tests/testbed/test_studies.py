@@ -334,8 +334,8 @@ def test_a_study_is_run_once_and_gives_what_the_runs_give(small: Path, tmp_path:
     said = typed(small, "--out", out, "--jobs", 2)
     assert said.exit_code == 0, said.output
     assert "14 runs of 2 claims" in said.output
-    assert "holds           all-comes: All comes" in said.output
-    assert "holds           dearer" in said.output
+    assert "holds             all-comes: All comes" in said.output
+    assert "holds             dearer" in said.output
     assert sorted(path.name for path in out.iterdir()) == ["cells", "figures", "lines", "small.csv"]
     drawn = {path.name for path in (out / "figures").iterdir()}
     assert drawn == {f"trade.{form}" for form in ("csv", "pdf", "png", "svg")}

@@ -120,11 +120,11 @@ def _claims(study: StudySpec, only: Sequence[str]) -> list[str]:
 
 
 def _print(decided: Decided, before: Decided | None) -> None:
-    console.print(f"{decided.verdict:14}  {decided.key}: {decided.claim.text}", style="bold")
+    console.print(f"{decided.verdict:16}  {decided.key}: {decided.claim.text}", style="bold")
     for place, found in enumerate(decided.found):
-        console.print(f"  {found.verdict:14}{found.expected.says}: {_figure(found)}")
+        console.print(f"  {found.verdict:16}{found.expected.says}: {_figure(found)}")
         if before is not None:
-            console.print(f"  {'':14}{_beside(found, before.found[place])}")
+            console.print(f"  {'':16}{_beside(found, before.found[place])}")
 
 
 def _figure(found: Found) -> str:
