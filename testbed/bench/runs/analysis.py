@@ -79,7 +79,7 @@ MEMORY_BAR = 1024
 _PATIENCE_S = 1800
 ITEMS = 1200
 RAW_ITEMS = 9600
-"""Items of the emulated trees: of the one whose packets are tiled, and of the one whose capture is read, which
+"""Items of the emulated trees: of the one whose packets are tiled, and of the one whose capture is read. That
 takes so long that the start of an engine hardly counts.
 """
 
