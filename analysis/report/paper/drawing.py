@@ -63,6 +63,9 @@ _MOST_TICKS = 6
 _MOST_NOTES = 4
 """Maximum number of named events of a run; beyond it only marks."""
 _SMALL = 6.0
+_HIGH = 36
+"""Letters that an axis upwards has room for in a line."""
+
 _DASHES = {
     "solid": "solid",
     "dash": (0, (5, 3)),
@@ -348,7 +351,8 @@ class _Drawing:
         values = [trace for trace in self._data if trace["type"] != "heatmap"]
         if own.get("title"):
             title = own["title"]
-            axis.set_label_text(_plain(title["text"] if isinstance(title, Mapping) else str(title)))
+            text = _plain(title["text"] if isinstance(title, Mapping) else str(title))
+            axis.set_label_text(text if letter == "x" else textwrap.fill(text, _HIGH))
         if named:
             axis.set_major_locator(FixedLocator(range(len(named))))
             axis.set_major_formatter(FuncFormatter(lambda at, _: _category(named, at)))
