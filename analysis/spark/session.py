@@ -39,8 +39,8 @@ _ALWAYS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.python.filterPushdown.enabled": "true",
-    # A sixth of the processor time: Spark would add up a batch's bytes at each row, and Parquet compare all texts
-    # for the least and the greatest, by which nobody reads.
+    # A sixth of the processor time: Spark would add up a batch's bytes at each row, and Parquet look for the
+    # least and the greatest value of each column, by which nobody reads.
     "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
     "spark.hadoop.parquet.column.statistics.enabled": "false",
     "spark.hadoop.parquet.size.statistics.enabled": "false",
