@@ -173,7 +173,12 @@ def _no_exit_hook() -> Iterator[None]:
     its own, which may wait for that lock.
     """
     register = atexit.register
-    atexit.register = lambda function, *_, **__: function  # type: ignore[assignment]
+
+    def others(function: Any, *given: Any, **named: Any) -> Any:
+        is_of_sail = getattr(function, "__name__", "") == "_shutdown_telemetry"
+        return function if is_of_sail else register(function, *given, **named)
+
+    atexit.register = others  # type: ignore[assignment]
     try:
         yield
     finally:

@@ -39,9 +39,11 @@ _ALWAYS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.python.filterPushdown.enabled": "true",
-    # A sixth of the processor time: Spark would add up a batch's bytes at each row, and Parquet look for the
-    # least and the greatest value of each column, by which nobody reads.
+    # This saves a sixth of the processor time: else Spark adds up the bytes of a batch at each row, and
+    # Parquet looks for the least and the greatest value of each column, by which nothing here reads. A batch
+    # is bounded by its rows, of 64 kB at most.
     "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "2000",
     "spark.hadoop.parquet.column.statistics.enabled": "false",
     "spark.hadoop.parquet.size.statistics.enabled": "false",
     "spark.sql.maxConcurrentOutputFileWriters": "100",  # else tasks sort all rows by their directories

@@ -35,7 +35,7 @@ def _step_end(taken: int, step: int) -> int:
 
 
 class FixedCredit:
-    """The CreditPolicy of the same step always.
+    """The CreditPolicy whose step is always the same.
 
     Args:
         credit: the step, items, at least 1. With 1 this is NDN's pull: one item at a time.

@@ -38,7 +38,7 @@ class Policy(Protocol):
 
 
 class Lru:
-    """The Policy "least recently used": came in or answered an Interest.
+    """The Policy "least recently used". Use is arrival, or an answer to an Interest.
 
     The store's own order is that of arrival, and is made that of use.
     """
@@ -55,7 +55,7 @@ class Lru:
 
 
 class PriorityFifo:
-    """The Policy of NFD: unsolicited packets first; then stale ones, oldest first; then by arrival.
+    """The Policy of NFD: unsolicited packets first; then stale ones, as they became stale; then by arrival.
 
     NFD moves packets to the stale ones by timers. Here a heap has them by the time at which they become
     stale, and is read on eviction. Time is that of the latest arrival.

@@ -63,8 +63,9 @@ _MOST_TICKS = 6
 _MOST_NOTES = 4
 """Maximum number of named events of a run; beyond it only marks."""
 _SMALL = 6.0
+
 _HIGH = 36
-"""Letters that an axis upwards has room for in a line."""
+"""Letters in a line of a vertical axis's title."""
 
 _DASHES = {
     "solid": "solid",
@@ -352,7 +353,8 @@ class _Drawing:
         if own.get("title"):
             title = own["title"]
             text = _plain(title["text"] if isinstance(title, Mapping) else str(title))
-            axis.set_label_text(text if letter == "x" else textwrap.fill(text, _HIGH))
+            lines = [text] if letter == "x" else [textwrap.fill(line, _HIGH) for line in text.split("\n")]
+            axis.set_label_text("\n".join(lines))
         if named:
             axis.set_major_locator(FixedLocator(range(len(named))))
             axis.set_major_formatter(FuncFormatter(lambda at, _: _category(named, at)))

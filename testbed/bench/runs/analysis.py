@@ -15,8 +15,9 @@ without a direction, Data sent to some of the requesters. Both results have to b
 
 Then feednet processes these packets again with CanBePrefix in every Interest, and Data with one component
 more than requested: the PIT state is equal, and the time is compared with the plain case. And LLIs, in a
-tenth as many rows. Last, all of it from a capture of the tree with more items: by feednet, and by tshark with
-feednet's dissector, whose fields DuckDB reads; tshark has no lengths of names, so entries alone are compared.
+tenth as many rows. Last, all of it from a capture of the tree, with more items: by feednet, and by tshark
+with feednet's dissector, whose fields DuckDB reads; tshark has no lengths of names, so entries alone are
+compared.
 
 And `feednet analyze`, from a capture as in `make bench-decode` to all tables and the page, on both engines.
 
@@ -78,10 +79,10 @@ MEMORY_BAR = 1024
 
 _PATIENCE_S = 1800
 ITEMS = 1200
+"""Items of the trees whose packets are tiled."""
+
 RAW_ITEMS = 9600
-"""Items of the emulated trees: of the one whose packets are tiled, and of the one whose capture is read. That
-takes so long that the start of an engine hardly counts.
-"""
+"""Items of the tree whose capture is read, at most: enough that the start of an engine hardly counts."""
 
 _GAP = 10_000_000_000
 _ROWS = 1 << 18

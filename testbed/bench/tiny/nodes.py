@@ -100,4 +100,5 @@ class NodeWithoutPriority(Node):
     """A node without priorities of sets."""
 
     def join(self, name: str, keys: Any, now: int, *, priority: int = 0, **more: Any) -> None:
+        """Join a set, whatever its priority."""
         super().join(name, keys, now, **more)

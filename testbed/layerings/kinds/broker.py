@@ -52,7 +52,7 @@ class BrokerParameters(Parameters):
 
 
 class ClientNode(RoleNode, PassiveEndpoint):
-    """A node whose client publishes and follows feeds.
+    """A node, a StreamEndpoint, whose client publishes and follows feeds.
 
     Args:
         context: see Context.
@@ -157,7 +157,7 @@ class ClientNode(RoleNode, PassiveEndpoint):
 
 
 class BrokerNode(RoleNode, PassiveEndpoint):
-    """The node of the broker; another program may be it.
+    """The node of the broker, a StreamEndpoint; another program may be it.
 
     Attributes: see Node.
     """

@@ -41,7 +41,7 @@ class MoqParameters(Parameters):
 
 
 class RelayNode(RoleNode, PassiveEndpoint):
-    """A node: a relay, and what publishes and follows feeds there.
+    """A node, a StreamEndpoint: a relay, and what publishes and follows feeds there.
 
     Attributes: see Node.
     """

@@ -88,7 +88,7 @@ def providers(nodes: Iterable[str], workload: Workload) -> list[str]:
 
 
 class NdnOverSsbNode:
-    """A node: a participant, and the publishing and requesting applications.
+    """A node, a StrategyNode: a participant, and the publishing and requesting applications.
 
     Attributes: see Node.
     """

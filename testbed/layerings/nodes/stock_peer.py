@@ -71,7 +71,7 @@ def process(network: Topology, seed: int, node: str) -> Process:
 
 
 class StockNode(RoleNode, PassiveEndpoint):
-    """A node with a stock peer: publishes and follows by calls to it.
+    """A node with a stock peer, a StreamEndpoint: publishes and follows by calls to it.
 
     A message counts as published when the peer is asked to add it, and as delivered when it appears in the
     peer's log, which is read live.

@@ -142,7 +142,7 @@ class _PubAccess(OpenAccess):
 
 
 class InviteNode(SsbNode):
-    """A node whose peer is a pub, or enters pubs.
+    """A node, a StreamEndpoint, whose peer is a pub, or enters pubs.
 
     Nodes that are no pub, and neither publish nor follow, have no peer.
 

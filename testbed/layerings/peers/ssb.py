@@ -63,7 +63,7 @@ class SsbParameters(EbtTimes):
 
 
 class SsbNode(RoleNode, PassiveEndpoint):
-    """A node: a peer, and the application that publishes and follows.
+    """A node, a StreamEndpoint: a peer, and the application that publishes and follows.
 
     Args:
         context: see Context.
