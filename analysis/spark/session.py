@@ -39,7 +39,7 @@ _ALWAYS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.python.filterPushdown.enabled": "true",
-    # This saves a sixth of the processor time: else Spark adds up the bytes of a batch at each row, and
+    # This saves a tenth of the processor time: else Spark adds up the bytes of a batch at each row, and
     # Parquet looks for the least and the greatest value of each column; readers may select by times alone. A
     # batch is bounded by its rows, of 64 kB at most.
     "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
