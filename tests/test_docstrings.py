@@ -2,32 +2,26 @@
 
 import ast
 import re
-import subprocess
 from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 import pytest
+from test_architecture import ROOT, modules
 
-ROOT = Path(__file__).parents[1]
 Method = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 @cache
-def classes() -> dict[str, list[tuple[str, ast.ClassDef]]]:
+def classes() -> dict[str, list[tuple[Path, ast.ClassDef]]]:
     """Return the classes of the product by name, each with its file."""
-    listed = subprocess.run(["git", "ls-files", "-z", "*.py"], cwd=ROOT, capture_output=True, check=True)
     found = defaultdict(list)
-    for file in listed.stdout.decode().split("\0")[:-1]:
-        if (
-            (ROOT / file).exists()
-            and not file.startswith("tests/")
-            and not Path(file).name.startswith("test_")
-        ):
-            for node in ast.walk(ast.parse((ROOT / file).read_text())):
+    for path in [*modules(), *(ROOT / "docs").glob("*.py"), ROOT / "setup.py"]:
+        if not path.name.startswith("test_"):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
                 if isinstance(node, ast.ClassDef):
-                    found[node.name].append((file, node))
+                    found[node.name].append((path.relative_to(ROOT), node))
     return found
 
 
