@@ -5,6 +5,7 @@ means, and `<!-- end -->` below the table.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from math import floor, log10
 from pathlib import Path
@@ -41,32 +42,41 @@ def table(study: StudySpec, results: Results, name: str, page: str) -> str:
     """Return the verdicts of a page: a row for each claim, and below it one for each figure."""
     keys = [key for key, claim in study.claims.items() if claim.page == page]
     decided = [decide(study, results, key) for key in keys]
+    usual = _usual_seeds(decided)
     lines = [
         "",
-        _summary(study, decided, name),
+        _summary(study, decided, name, usual),
         "",
         "| claim, and what it expects | figures | tested | verdict |",
     ]
-    lines += ["|---|---|---|---|", *(line for each in decided for line in _rows(study, each))]
+    lines += ["|---|---|---|---|", *(line for each in decided for line in _rows(study, each, usual))]
     return "\n".join([*lines, *_few(study, decided), ""]) + "\n"
 
 
-def _summary(study: StudySpec, decided: Sequence[Decided], name: str) -> str:
+def _usual_seeds(decided: Sequence[Decided]) -> int:
+    """Return the number of seeds of most figures, 0 of none."""
+    numbers = Counter(found.effect.n for each in decided for found in each.found if found.effect)
+    return max(numbers, key=lambda n: (numbers[n], n), default=0)
+
+
+def _summary(study: StudySpec, decided: Sequence[Decided], name: str, usual: int) -> str:
     counts = {verdict: sum(each.verdict is verdict for each in decided) for verdict in Verdict}
     said = ", ".join(f"{verdict}: {count}" for verdict, count in counts.items() if count)
     return (
         f"{len(decided)} claims, from the results of `feednet study {name}` ({said}). Intervals are of"
-        f" {study.confidence * 100:g} %, over n seeds. `feednet study {name} --only KEY` makes a claim again."
+        f" {study.confidence * 100:g} %, over {usual} seeds unless a row says otherwise."
+        f" `feednet study {name} --only KEY` makes a claim again."
     )
 
 
-def _rows(study: StudySpec, decided: Decided) -> Iterator[str]:
+def _rows(study: StudySpec, decided: Decided, usual: int) -> Iterator[str]:
     claim = decided.claim
     source = f" ({claim.source})" if claim.source else ""
     note = f" {claim.note}" if claim.note else ""
     yield f"| **{claim.text}**{source} | `{decided.key}`.{note} | | **{decided.verdict}** |"
     for found in decided.found:
-        yield f"| {found.expected.says} | {sides(study, found)} | {tested(found)} | {_verdict(found)} |"
+        figures, outcome = sides(study, found), tested(found, usual)
+        yield f"| {found.expected.says} | {figures} | {outcome} | {_verdict(found)} |"
 
 
 def sides(study: StudySpec, found: Found) -> str:
@@ -83,27 +93,19 @@ def _at(side: Side) -> str:
     return f" ({setting_words(side.setting)})" if side.setting else ""
 
 
-_TESTS = {
-    "ratio": "t of log ratios",
-    "difference": "t of differences",
-    "mean": "t of the mean",
-    "sign": "sign test",
-}
-
-
-def tested(found: Found) -> str:
-    """Return the tested figure, the region, n and the test."""
+def tested(found: Found, usual: int) -> str:
+    """Return the tested figure, the region, and the number of seeds unless that is usual on the page."""
     expected, effect = found.expected, found.effect
-    if effect is None:
-        return _TESTS[expected.test]
     said = []
-    if expected.test == "sign":
+    if effect is not None and expected.test == "sign":
         said.append(f"so in {round(effect.mean * effect.n)} of {effect.n} seeds")
-    elif expected.test != "mean":
+    elif effect is not None and expected.test != "mean":
         said.append(f"{expected.test} {interval(effect)}")
     if region := _region(expected):
         said.append(f"expected {region}")
-    return "; ".join([*said, f"n = {effect.n}, {_TESTS[expected.test]}"])
+    if effect is not None and expected.test != "sign" and effect.n != usual:
+        said.append(f"n = {effect.n}")
+    return "; ".join(said)
 
 
 def _region(expected: Expectation) -> str:

@@ -103,7 +103,7 @@ def claims_table(parts: Sequence[Part]) -> str:
         wide = rf"\multicolumn{{3}}{{@{{}}p{{0.84\textwidth}}}}{{\textbf{{{text}}}}}"
         lines.append(rf"{wide} & \textbf{{{each.verdict}}} \\")
         for found in each.found:
-            cells = (found.expected.says, sides(study, found), tested(found), str(found.verdict))
+            cells = (found.expected.says, sides(study, found), tested(found, 0), str(found.verdict))
             lines.append(" & ".join(map(_plain, cells)) + r" \\")
         lines.append(r"\addlinespace")
     return "\n".join([*lines, r"\bottomrule", r"\end{longtable}"]) + "\n"

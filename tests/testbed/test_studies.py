@@ -166,11 +166,12 @@ def test_a_table_says_what_was_tested() -> None:
     study = study_of(BASE | {"to": "lli", "test": "ratio", "above": 2})
     text = table(study, BOTH, "x", "a-page")
     assert "(cannot be told: 1)" in text
+    assert "over 8 seeds unless" in text
     claim, figure = text.splitlines()[-3:-1]
     assert claim == "| **So it is** | `so`. | | **cannot be told** |"
     assert figure == (
         "| so it is | Latency, publish or join to delivery, median, ms: `poll` 11.1 [9.9, 12.2];"
-        " `lli` 5.53 [4.70, 6.35] | ratio 2.01 [1.89, 2.14]; expected above 2; n = 8, t of log ratios"
+        " `lli` 5.53 [4.70, 6.35] | ratio 2.01 [1.89, 2.14]; expected above 2"
         " | cannot be told |"
     )
 
