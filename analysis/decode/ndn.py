@@ -17,7 +17,6 @@ from analysis.decode.reference import payload_bytes
 from analysis.decode.tlv_batch import NNI, Grammar, Octets, headers, is_nni, numbers
 from base.units import MS
 from captures.formats.records import Flags, Ints
-from forwarder.wire.evidence import MOST_HOPS, SIGNED
 from forwarder.wire.feed import BACKLINK, PAYLOAD, SSB_MESSAGE
 from forwarder.wire.lp import FEED_STATE, LP_PACKET
 from forwarder.wire.name import NAME
@@ -248,7 +247,6 @@ def _decode_evidence(
         value >> (np.clip(4 * size, 4, 32)).astype(np.uint64) == 0
     )  # not in the shortest form
     fine: Flags = here & is_nni(size) & ~small & (value.view(np.int64) >= 0)
-    fine &= (octets.words(at) >> np.uint64(56)).view(np.int64) & ~SIGNED < MOST_HOPS
     if fine.any():
         which, values = distinct(octets, at[fine], length[fine])
         columns.put_texts("evidence", rows[fine], which, values)

@@ -401,8 +401,8 @@ local function evidence_of(bytes)
     local size = #bytes > 64 and #bytes - 64 or #bytes
     local first = byte(bytes, 1) or 0
     local hops = first % 128
-    if not is_nni(size - 1) or hops >= 64 then
-        malformed("evidence of " .. #bytes .. " bytes, or from too far away")
+    if not is_nni(size - 1) then
+        malformed("evidence of " .. #bytes .. " bytes")
     end
     if first < 128 and #bytes > size then
         malformed("evidence with the signature of a number that is not signed")

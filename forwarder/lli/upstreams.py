@@ -231,7 +231,7 @@ class Upstreams:
             if face == entry.face and entry.is_fed:
                 self._lose(entry, now)
             return
-        if evidence.hops + 1 >= MOST_HOPS:
+        if evidence.hops >= MOST_HOPS:
             return
         if face == entry.face and entry.is_fed:
             if not evidence.beats(known):  # it has begun anew

@@ -12,14 +12,14 @@ from typing import Final, NamedTuple
 
 from forwarder.wire.tlv import MalformedPacket, nni, read_nni
 
-MOST_HOPS: Final = 64
-"""Evidence from further away counts for nothing: more hops than a path has."""
 LAST_NUMBER: Final = (1 << 64) - 2
 MOST_LEAP: Final = 1 << 32
 """Longest believable lead of a number: a forged one must leave room for higher ones."""
 _MOST_FIRST: Final = 1 << 63
 SIGNED: Final = 0x80
 """Bit in the byte of hops: the number is signed, even if the signature is left out."""
+MOST_HOPS: Final = SIGNED - 1
+"""As many as the other bits hold."""
 PROOF_BYTES: Final = 64
 _DOMAIN: Final = b"feednet source\0"  # no packet begins so
 
@@ -103,8 +103,8 @@ def encode_evidence(evidence: Evidence) -> bytes:
 def decode_evidence(value: bytes) -> Evidence:
     """Decode; raise MalformedPacket."""
     end = len(value) - PROOF_BYTES if len(value) > PROOF_BYTES else len(value)
-    if end not in (2, 3, 5, 9) or value[0] & ~SIGNED >= MOST_HOPS:
-        raise MalformedPacket(f"evidence of {len(value)} bytes, or from too far away")
+    if end not in (2, 3, 5, 9):
+        raise MalformedPacket(f"evidence of {len(value)} bytes")
     is_signed = value[0] >= SIGNED
     if end < len(value) and not is_signed:
         raise MalformedPacket("evidence with the signature of a number that is not signed")

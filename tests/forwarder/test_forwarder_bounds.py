@@ -35,11 +35,6 @@ BOUNDS = [
         test_pacing.test_a_stream_waits_beyond_its_turn_while_the_backlog_is_too_long,
     ),
     Bound(
-        "hops of evidence on the wire",
-        value(evidence, "MOST_HOPS"),
-        partial(test_wire_evidence.test_what_is_malformed, b"\x40\1"),
-    ),
-    Bound(
         "numbers of evidence",
         value(evidence, "LAST_NUMBER", 1 << 64),
         partial(test_wire_evidence.test_what_is_malformed, b"\0" + b"\xff" * 8),

@@ -163,10 +163,10 @@ def test_own_evidence_never_gets_worse() -> None:
 
 def test_evidence_from_too_far_away_is_none() -> None:
     relay = two_ways()
-    relay.source(UP, Evidence(1, MOST_HOPS - 1), limit=8)
+    relay.source(UP, Evidence(1, MOST_HOPS), limit=8)
     assert not relay.entry().is_fed
-    relay.source(UP, Evidence(1, MOST_HOPS - 2), limit=8)
-    assert relay.entry().evidence == Evidence(1, MOST_HOPS - 1)
+    relay.source(UP, Evidence(1, MOST_HOPS - 1), limit=8)
+    assert relay.entry().evidence == Evidence(1, MOST_HOPS)
 
 
 def test_what_comes_from_elsewhere_is_ignored() -> None:

@@ -22,7 +22,8 @@ from topologies.emulator.tcp.stack import Stack
 from topologies.model import Hop, Topology
 from topologies.routing import BY_DELAY, Routing, equal_routes
 
-TTL: Final = 64
+TTL: Final = 255
+"""Of packets at their source: as far as the field goes."""
 TCP, UDP = 6, 17
 """Numbers of the protocols in IPv4."""
 

@@ -49,6 +49,7 @@ def set_up_ipv4() -> None:
     """
     for setting, value in (
         ("ip_forward", "1"),
+        ("ip_default_ttl", "255"),  # paths are as long as the topology wants
         ("conf/all/rp_filter", "0"),
         ("conf/default/rp_filter", "0"),
         ("fib_multipath_hash_policy", "1"),  # a flow goes one way, by its addresses and ports

@@ -144,12 +144,12 @@ def evidence(value: bytes) -> tuple[int, int, bool, bytes]:
     """Read evidence of a source: (number, hops, is_signed, proof)."""
     proof = value[-64:] if len(value) > 64 else b""
     rest = value[: len(value) - len(proof)]
-    if not rest or rest[0] & 0x40 or (proof and rest[0] < 0x80):
+    if not rest or (proof and rest[0] < 0x80):
         raise Invalid("evidence")
     issued = number(rest[1:])
     if issued == (1 << 64) - 1:
         raise Invalid("the last number")
-    return issued, rest[0] & 0x3F, rest[0] >= 0x80, proof
+    return issued, rest[0] & 0x7F, rest[0] >= 0x80, proof
 
 
 def read_hello(value: bytes) -> Fields:
