@@ -15,7 +15,7 @@ from analysis.pipelines.capture_page import write_capture_report
 from analysis.pipelines.capture_summary import copies_among, summarise
 from analysis.pipelines.capture_tables import write_tables
 from analysis.report.capture.findings import RunFigures
-from analysis.spark.engine import QUICK_BYTES, SMALL_BYTES, choose, session
+from analysis.spark.engine import SMALL_BYTES, choose, session
 from analysis.spark.parquet import BY, at_least_empty, directories
 from analysis.spark.to_parquet import Report, extract
 from base.key_log import Secrets
@@ -98,7 +98,7 @@ def analyse(captures: Sequence[Capture], place: Path, choices: AnalysisOptions) 
     with one_line_errors(), whole_directory(place) as partial:
         packets = partial / "packets"
         packets.mkdir()
-        spark = session(chosen, small=is_small, quick=size <= QUICK_BYTES)
+        spark = session(chosen, small=is_small)
         reports = extract(readings, packets, BY, spark, choices.secrets)
         reports += unread
         if not any(packets.rglob("*.parquet")):  # no frame at all

@@ -70,7 +70,7 @@ from analysis.report.run import write_report
 from analysis.run.context import Case, Cases, Setting, Span, setting
 from analysis.run.manifest import Run
 from analysis.spark.batch_reader import readings
-from analysis.spark.engine import ENGINE, QUICK_BYTES, SMALL_BYTES, EngineChoice, choose, frame, session
+from analysis.spark.engine import ENGINE, SMALL_BYTES, EngineChoice, choose, frame, session
 from analysis.spark.parallel import in_parallel
 from analysis.spark.parquet import BY, read_parquet, set_aside, settle
 from analysis.spark.to_parquet import extract, side_path
@@ -235,13 +235,12 @@ def _decoded(
     progress: Progress,
     *,
     small: bool,
-    quick: bool,
 ) -> SparkSession:
     """Write `wire`, the table of packets, and the tables beside it; return the engine's session."""
     for old in (wire, *(side_path(wire, name) for name in side_tables())):
         shutil.rmtree(old, ignore_errors=True)
     progress(f"starting {chosen}")
-    spark = session(chosen, small=small, quick=quick)
+    spark = session(chosen, small=small)
     progress("decoding packets")
     for report in extract(pieces, wire, BY[:1], spark):
         strictly(report.path, report.damages)
@@ -257,13 +256,13 @@ def _prepare_inputs(
     captures = {name: str(case.run.capture(case.layering)) for name, case in cases.items()}
     size = sum(os.path.getsize(path) for path in captures.values())
     chosen = choose(engine, master, size)
-    small = size <= SMALL_BYTES or chosen.name == "sail"
+    small = (size <= SMALL_BYTES and master is None) or chosen.name == "sail"
     pieces = readings(captures, 1 if small else os.cpu_count() or 1)
     events = _read_lines(cases, _EVENTS, Run.events)
     known = setting(cases)
     tables.mkdir(parents=True, exist_ok=True)
     wire = tables / "packets.parquet"
-    spark = _decoded(pieces, wire, chosen, progress, small=small, quick=size <= QUICK_BYTES)
+    spark = _decoded(pieces, wire, chosen, progress, small=small)
     packets = read_parquet(spark, wire, PACKETS.spark)
     streams = read_parquet(spark, side_path(wire, STREAM_LAYERS_TABLE), from_arrow_schema(STREAM_LAYERS))
     seen = protocol_messages.seen(spark, partial(side_path, wire))

@@ -29,13 +29,10 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from analysis.errors import AnalysisError, install_command
-from analysis.spark.session import CONNECT, check_java, check_master, spark_session
+from analysis.spark.session import CONNECT, check_java, check_master, is_configured, spark_session
 
 SMALL_BYTES = 256 << 20
 """Captures up to this total size are small: decoded in this process, and analysed by Sail if installed."""
-
-QUICK_BYTES = 1 << 30
-"""Captures up to this total size are analysed before a JVM's second compiler pays off."""
 
 _LONGEST_SILENCE_S = 365 * 86_400
 _CLIENTS = "4.2."
@@ -73,7 +70,8 @@ def named(spark: SparkSession) -> str:
 def choose(asked: str, master: str | None, size: int) -> EngineChoice:
     """Return the engine for captures of `size` bytes in all. Raises AnalysisError if unavailable."""
     if asked == "auto":
-        asked = "sail" if master is None and size <= SMALL_BYTES and _lacking() is None else "spark"
+        is_small = master is None and not is_configured() and size <= SMALL_BYTES
+        asked = "sail" if is_small and _lacking() is None else "spark"
     check(asked, master)
     return EngineChoice("sail" if asked == "sail" else "spark", master)
 
@@ -83,22 +81,24 @@ def check(asked: str, master: str | None) -> None:
     if asked == "sail":
         if master is not None:
             raise AnalysisError("--engine sail works in this process alone: leave --master out")
+        if is_configured():
+            raise AnalysisError("--conf is for Spark: leave it out, or --engine sail")
         if lacking := _lacking():
             raise AnalysisError(f"--engine sail: {lacking}")
-    elif asked == "spark" or master is not None or _lacking():
+    elif asked == "spark" or master is not None or is_configured() or _lacking():
         check_java()
         check_master(master)
 
 
-def session(chosen: EngineChoice, *, small: bool = False, quick: bool = False) -> SparkSession:
+def session(chosen: EngineChoice, *, small: bool = False) -> SparkSession:
     """Return this process's session of an engine, started if needed; it is current from now on.
 
-    `small` and `quick` are analysis.spark.session's. Raises AnalysisError if it does not start.
+    `small` is analysis.spark.session's. Raises AnalysisError if it does not start.
     """
     if chosen.name == "sail":
         os.environ[CONNECT] = "1"
         return _sail()
-    return spark_session(chosen.master, small=small, quick=quick)
+    return spark_session(chosen.master, small=small)
 
 
 def is_sail(spark: SparkSession) -> bool:

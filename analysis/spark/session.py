@@ -2,7 +2,8 @@
 
 Starting Spark costs more than analysing a small run, so there is one session per process. The JVM's startup
 output (banners and warnings) is suppressed, and shown only if the start fails. Later it logs nothing, as
-failures raise exceptions.
+failures raise exceptions. The settings here are defaults: those of the user's spark-defaults.conf and of
+--conf go before them.
 """
 
 import os
@@ -12,6 +13,8 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from threading import Event, Thread
 from typing import IO
@@ -63,6 +66,8 @@ _SMALL = {
     "spark.sql.files.minPartitionNum": "1",
 }
 _QUICK_JAVA = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m", "-XX:+UseSerialGC")
+_JAVA_OPTIONS = {"spark.driver.defaultJavaOptions", "spark.driver.extraJavaOptions"}
+_LOG_LEVEL = "spark.log.level"
 _PROGRESS = "Streaming TransformWithState"
 """What PySpark's workers of stateful operators print of their steps."""
 _PATIENCE_S = 5.0
@@ -71,20 +76,47 @@ _PATIENCE_S = 5.0
 _MASTER = re.compile(r"local(\[([1-9]\d*|\*)(, *[1-9]\d*)?\])?|local-cluster\[[\d, ]+\]|yarn|k8s://.+")
 """Masters other than standalone ones, as SparkContext parses them."""
 
+_SETTING = re.compile(r"\s*(spark\.[\w.#-]+)\s*[\s=:]\s*(.*?)\s*")
+"""A line of spark-defaults.conf, a file of java.util.Properties, that sets something of Spark's."""
+
+_chosen: dict[str, str] = {}
+"""The settings of --conf."""
+
 _MEND = "install it (Debian, Ubuntu: apt install default-jre-headless), or point JAVA_HOME at it"
 
 
-def spark_session(master: str | None = None, *, small: bool = False, quick: bool = False) -> SparkSession:
+def configure(settings: Iterable[str]) -> None:
+    """Have sessions that start from now on use settings of Spark, each spark.NAME=VALUE.
+
+    Raises AnalysisError for another form, and for the master, which is an argument of spark_session().
+    """
+    for said in settings:
+        name, is_there, value = said.partition("=")
+        if not is_there or not name.startswith("spark."):
+            raise AnalysisError(f"--conf {said}: a setting of Spark is written spark.NAME=VALUE")
+        if name == "spark.master":
+            raise AnalysisError("--conf spark.master: write --master instead")
+        _chosen[name] = value
+
+
+def is_configured() -> bool:
+    """Return whether configure() was given settings."""
+    return bool(_chosen)
+
+
+def spark_session(master: str | None = None, *, small: bool = False) -> SparkSession:
     """Return the process's session, started on `master` (all cores of this machine if None) if needed.
 
-    `small` favours a quick start over throughput, for work of seconds. `quick` is for work of minutes: few
-    shuffle partitions, and on this machine Java's quick compiler only. Executors on other machines need this
+    `small` favours a quick start over throughput, for work of seconds. Executors on other machines need this
     package, or the directory above it under the same path. Raises AnalysisError without Java 17 or newer, if
     `master` does not answer, or if Spark does not start.
     """
     os.environ.pop(CONNECT, None)
     if running := SparkSession.getActiveSession():
-        for name, value in _planning(running.sparkContext.master or "", small, quick).items():
+        own = _of_the_user()
+        for name, value in _planning(running.sparkContext.master or "", small).items():
+            if name in own:
+                continue
             if value is None:
                 running.conf.unset(name)
             else:
@@ -92,7 +124,7 @@ def spark_session(master: str | None = None, *, small: bool = False, quick: bool
         return running
     java_version = check_java()
     check_master(master)
-    conf = _configuration(master or DEFAULT_MASTER, small, quick, java_version)
+    conf = _configuration(master or DEFAULT_MASTER, small, java_version)
     early: list[str] = []
     started = Event()
     # Drained by a thread, as a full pipe would block the JVM.
@@ -111,7 +143,8 @@ def spark_session(master: str | None = None, *, small: bool = False, quick: bool
         raise AnalysisError(
             f"Spark does not start on {conf.get('spark.master')}: {_reason(early)}"
         ) from error
-    context.setLogLevel("OFF")  # failures arrive as exceptions
+    if not conf.contains(_LOG_LEVEL):
+        context.setLogLevel("OFF")  # failures arrive as exceptions
     if on_interrupt not in (signal.getsignal(signal.SIGINT), signal.default_int_handler):
         signal.signal(signal.SIGINT, on_interrupt)  # the program's own, which Spark has replaced
     started.set()
@@ -165,7 +198,20 @@ def check_master(master: str | None) -> None:
     raise AnalysisError(f"no Spark master answers at {'; '.join(reasons)}: start it, or correct --master")
 
 
-def _configuration(master: str, small: bool, quick: bool, java_version: str) -> SparkConf:
+def _of_the_user() -> dict[str, str]:
+    """Return the user's settings, but for the master: of spark-defaults.conf, and of --conf."""
+    home = os.environ.get("SPARK_HOME")
+    places = (os.environ.get("SPARK_CONF_DIR"), home and str(Path(home, "conf")))
+    found: dict[str, str] = {}
+    if place := next(filter(None, places), None):
+        with suppress(FileNotFoundError):
+            lines = Path(place, "spark-defaults.conf").read_text("utf-8", "replace").splitlines()
+            found = {said[1]: said[2] for line in lines if (said := _SETTING.fullmatch(line))}
+    found.pop("spark.master", None)
+    return found | _chosen
+
+
+def _configuration(master: str, small: bool, java_version: str) -> SparkConf:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     locale = next(filter(None, map(os.environ.get, ("LC_ALL", "LC_CTYPE", "LANG"))), "")
     if "utf" not in locale.lower():  # else Java would not find files with non-ASCII names
@@ -181,19 +227,19 @@ def _configuration(master: str, small: bool, quick: bool, java_version: str) -> 
     # Workers start in the user's directory, whose analysis.py would shadow ours. The JVM tells some of them.
     conf.setExecutorEnv("PYTHONSAFEPATH", "1")
     os.environ.setdefault("PYTHONSAFEPATH", "1")
-    conf.setAll([(name, value) for name, value in _planning(master, small, quick).items() if value])
+    conf.setAll([(name, value) for name, value in _planning(master, small).items() if value])
+    own = _of_the_user()
     if small and is_local:
         conf.set("spark.default.parallelism", "1")
-    if small or (quick and is_local):
-        conf.set("spark.driver.extraJavaOptions", " ".join([*_QUICK_JAVA, *java_options(java_version)]))
-        conf.set("spark.executor.extraJavaOptions", " ".join(_QUICK_JAVA))
-    return conf
+        if not own.keys() & _JAVA_OPTIONS:  # a second choice of the garbage collector ends Java
+            conf.set("spark.driver.extraJavaOptions", " ".join([*_QUICK_JAVA, *java_options(java_version)]))
+    return conf.setAll([*own.items()])
 
 
-def _planning(master: str, small: bool, quick: bool) -> dict[str, str | None]:
+def _planning(master: str, small: bool) -> dict[str, str | None]:
     """Return the settings that a session may change; None stands for Spark's default."""
     # Some shuffles keep the default of 200 partitions, which are 200 tasks however small the table is.
-    is_few = small or quick or master.startswith("local")
+    is_few = small or master.startswith("local")
     shuffle = str(1 if small else 4 * (os.cpu_count() or 1)) if is_few else None
     return {"spark.sql.shuffle.partitions": shuffle} | {
         name: value if small else None for name, value in _SMALL.items()

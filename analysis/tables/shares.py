@@ -64,7 +64,7 @@ def followed(packets: DataFrame, nodes: pa.Table, *followers: Follower) -> DataF
 
     def follow(share: pa.Table) -> Iterator[pa.Table]:
         of_run = ends[share["layering"][0].as_py()]
-        share = with_codes(share).sort_by([("time", "ascending"), ("frame", "ascending")])
+        share = _in_order(with_codes(share))
         for each in followers:
             for name, rows in each.follow(share, of_run).items():
                 named = rows.append_column(TABLE, pa.repeat(name, len(rows)))
@@ -73,6 +73,18 @@ def followed(packets: DataFrame, nodes: pa.Table, *followers: Follower) -> DataF
     shares, number = divided(packets, nodes)
     keys = ("share", "layering", "node")
     return in_groups(shares.select("share", *columns), keys, follow, from_arrow_schema(schema), number)
+
+
+def _in_order(share: pa.Table) -> pa.Table:
+    """Return packets in the order in which they passed the node, whatever order tasks have left them in.
+
+    A node may have several files, whose frames are numbered each for itself. The packets of one frame come
+    from one task, in their order, which sorting keeps.
+    """
+    keys = share.select(["time", "frame"])
+    if "interface" in share.column_names:
+        keys = keys.append_column("interface", share["interface"].cast(pa.string()))
+    return share.take(pc.sort_indices(keys, sort_keys=[(name, "ascending") for name in keys.column_names]))
 
 
 def nodes_of(packets: DataFrame) -> pa.Table:

@@ -1,6 +1,7 @@
 """Options common to several commands."""
 
 import re
+from collections.abc import Callable
 from math import isnan
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import click
 from base.key_log import Secret, Secrets, from_lines
 from testbed.errors import UserError, shown
 
+Command = Callable[..., Any]
 _ENGINES = ("auto", "spark", "sail")
 
 MOST = 2**63 - 1
@@ -64,7 +66,31 @@ impairment_option = click.option(
     help="What delays and loses frames in Mininet.",
 )
 
-master_option = click.option("--master", help="Spark master; default local.")
+
+def _configure(_context: click.Context, _option: click.Parameter, settings: tuple[str, ...]) -> None:
+    """Have Spark use the settings of --conf."""
+    if settings:
+        from analysis.spark.session import configure
+
+        configure(settings)
+
+
+def spark_options(master: str = "Spark master; default local.") -> Callable[[Command], Command]:
+    """Add --master and --conf to a command, which receives the master; `master` is its help."""
+    conf = click.option(
+        "--conf",
+        multiple=True,
+        metavar="NAME=VALUE",
+        expose_value=False,
+        callback=_configure,
+        help="A setting of Spark (repeatable), such as spark.executor.memory=4g.",
+    )
+
+    def decorate(command: Command) -> Command:
+        return click.option("--master", help=master)(conf(command))
+
+    return decorate
+
 
 engine_option = click.option(
     "--engine",

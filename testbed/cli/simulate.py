@@ -18,7 +18,7 @@ from rich.table import Table
 from analysis.report.words.numbers import count_of
 from base.files import write_whole
 from testbed.cli.console import console as _console
-from testbed.cli.options import MOST, jobs_option
+from testbed.cli.options import MOST, jobs_option, spark_options
 from testbed.cli.progress import counted
 from testbed.cli.usage import exclude, require
 from testbed.errors import UserError
@@ -93,7 +93,7 @@ class _Options:
 @click.option("--seeds", type=click.IntRange(1, MOST), default=10_000, help="How many.")
 @click.option("--first", type=click.IntRange(0, MOST), default=0, help="The first of them.")
 @jobs_option
-@click.option("--master", help="Spark master: play the seeds as Spark tasks, on all its machines.")
+@spark_options("Spark master: play the seeds as Spark tasks, on all its machines.")
 @click.option("--seed", type=click.IntRange(0, MOST), help="Play this one seed.")
 @click.option("--story", type=click.Path(path_type=Path), help="Play a story that --save has written.")
 @click.option(

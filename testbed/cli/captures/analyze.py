@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast, get_args
 import click
 
 from analysis.report.words.numbers import count_of
-from testbed.cli.options import engine_option, keys_option, read_keys
+from testbed.cli.options import engine_option, keys_option, read_keys, spark_options
 from testbed.errors import UserError, shown
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ _CAPTURE = re.compile(r"\.(pcap|pcapng|cap|dump|ntar)\d*(\.(gz|zst|zstd|bz2|xz|l
     default="tables",
     help="Directory to write tables, summary.json and report.html into; made anew.",
 )
-@click.option("--master", help="Spark master; default: all cores of this machine.")
+@spark_options("Spark master; default: all cores of this machine.")
 @engine_option
 @click.option("--packets-only", is_flag=True, help="Decode only.")
 @click.option(

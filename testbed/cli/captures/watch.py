@@ -12,7 +12,7 @@ from rich.text import Text
 from analysis.report.words.numbers import count_of
 from testbed.cli import interrupts
 from testbed.cli.console import console
-from testbed.cli.options import Number, master_option
+from testbed.cli.options import Number, spark_options
 from testbed.errors import UserError
 from testbed.watch.loop import LOOK_S, follow, serve_to_the_end
 from testbed.watch.page import LivePage, lag_text
@@ -24,7 +24,7 @@ from testbed.watch.target import Target, find_target
 @click.argument(
     "targets", nargs=-1, required=True, metavar="RUN | CAPTURE...", type=click.Path(path_type=Path)
 )
-@master_option
+@spark_options()
 @click.option("--every", type=Number(0.1, 3600), default=1.0, help="Seconds between batches.")
 @click.option("--page", "page", type=click.Path(path_type=Path), help="Page to write; default RUN.live.html.")
 @click.option(

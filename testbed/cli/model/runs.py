@@ -14,12 +14,10 @@ from typing import Any, NamedTuple
 import click
 
 from testbed.cli.console import console
-from testbed.cli.options import MOST, MOST_RUNS, Number, jobs_option
+from testbed.cli.options import MOST, MOST_RUNS, Command, Number, jobs_option, spark_options
 from testbed.cli.progress import counted
 from testbed.errors import UserError
 from testbed.scenario.sections import FollowGraph
-
-Command = Callable[..., Any]
 
 
 class Runs(NamedTuple):
@@ -40,7 +38,7 @@ def many_runs(seeds: int, what: str) -> Callable[[Command], Command]:
         click.option("--seeds", type=click.IntRange(2, MOST_RUNS), default=seeds, help=what),
         click.option("--first", type=click.IntRange(0, MOST), default=1, help="First seed."),
         jobs_option,
-        click.option("--master", help="Spark master: runs are tasks there, in place of processes here."),
+        spark_options("Spark master: runs are tasks there, in place of processes here."),
     )
 
     def decorate(command: Command) -> Command:

@@ -6,14 +6,14 @@ from pathlib import Path
 import click
 
 from testbed.cli.console import console, result
-from testbed.cli.options import Number, all_tables_option, engine_option, master_option
+from testbed.cli.options import Number, all_tables_option, engine_option, spark_options
 from testbed.cli.progress import staged
 from testbed.errors import UserError
 
 
 @click.command()
 @click.argument("directory", type=click.Path(path_type=Path))
-@master_option
+@spark_options()
 @engine_option
 @all_tables_option
 def report(directory: Path, master: str | None, engine: str, all_tables: bool) -> None:
@@ -29,7 +29,7 @@ def report(directory: Path, master: str | None, engine: str, all_tables: bool) -
     type=click.Path(path_type=Path),
     help="Page to write; default study-TIME.html beside the first RUN.",
 )
-@master_option
+@spark_options()
 @engine_option
 def compare(directories: tuple[Path, ...], out: Path | None, master: str | None, engine: str) -> None:
     """Set runs of one scenario beside each other: what differs between them, with confidence intervals over

@@ -22,7 +22,7 @@ from testbed.cli.options import (
     engine_option,
     impairment_option,
     jobs_option,
-    master_option,
+    spark_options,
 )
 from testbed.cli.progress import counted, staged
 from testbed.cli.runs.report import check_analysis, write_report
@@ -100,7 +100,7 @@ from testbed.scenario.overrides import ScenarioOptions
 )
 @click.option("--strategy-file", "strategy_files", multiple=True, help="Python file with more (repeatable).")
 @click.option("--out", type=click.Path(path_type=Path), help="Directory to make; default runs/SCENARIO-TIME.")
-@master_option
+@spark_options()
 @engine_option
 @all_tables_option
 @click.option("--no-report", is_flag=True, help="Capture only; `feednet report` makes the report later.")

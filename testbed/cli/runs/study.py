@@ -8,7 +8,7 @@ import click
 from analysis.report.words.numbers import count_of
 from testbed.cli import completion as completing
 from testbed.cli.console import console, result
-from testbed.cli.options import MOST, engine_option, jobs_option, master_option
+from testbed.cli.options import MOST, engine_option, jobs_option, spark_options
 from testbed.cli.progress import counted
 from testbed.cli.runs.report import check_analysis
 from testbed.errors import UserError, shown, suggestion
@@ -36,7 +36,7 @@ from testbed.study.spec import StudySpec, load
 @click.option("--out", type=click.Path(path_type=Path), help="Directory of runs; default runs/study-STUDY.")
 @jobs_option
 @click.option("--on-spark", is_flag=True, help="Make runs Spark tasks; OUT is to be shared.")
-@master_option
+@spark_options()
 @engine_option
 @click.option("--keep", is_flag=True, help="Write the results beside the study's file, for the pages.")
 def study(
