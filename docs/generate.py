@@ -399,7 +399,7 @@ _CONSTANTS: list[tuple[ModuleType | type, str, Callable[[int], str], str]] = [
     (upstreams, "_MOST_REACH", str, "items under way: some 10 MB"),
     (feeds, "LAST_ITEM", _power, "one more can still be counted"),
     (work, "REMEMBERED", str, "genuine items that a process knows"),
-    (packet, "SENT_HOP_LIMIT", str, "as far as the field goes"),
+    (packet, "SENT_HOP_LIMIT", str, "as far as evidence comes back"),
     (estimates.Window, "SMALLEST", str, "with one item alone there is no gap to see a loss by"),
     (pacing, "_ACTIVE", _ns, "a stream shares a link this long after its last packet"),
     (pacing, "_MARK", _ns, "backlog: CoDel's target, or five full frames"),

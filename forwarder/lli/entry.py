@@ -122,14 +122,14 @@ class FeedEntry:
             return min(self.cache.tip, self.upstream.next - 1)
         return self.cache.tip
 
-    @property
-    def hop_limit(self) -> int:
-        """The hop limit of the LLIs that are sent.
+    def hop_limit(self, face: int | None = None) -> int:
+        """Return the hop limit of the LLIs that are sent to a face; None: to a face that has sent none.
 
-        Without a source it is none higher than those that came, less a hop: nodes that ask only because of
-        each other count down. Evidence keeps nodes with a source from that.
+        Without a source it is none higher than those that came from other faces, less a hop: two nodes do not
+        ask because of each other alone, and a ring of nodes counts down. Evidence keeps nodes with a source
+        from that.
         """
-        return SENT_HOP_LIMIT if self.is_fed else self.ranges.hop_limit()
+        return SENT_HOP_LIMIT if self.is_fed else self.ranges.hop_limit(face)
 
     def holders(self) -> Iterator[tuple[int, Upstream]]:
         """Iterate over the holders of this feed, with their faces."""

@@ -251,9 +251,14 @@ class Ranges:
         """Return the longest lifetime that a downstream has asked for, ns; there must be a range."""
         return max(granted.lifetime for granted in self._by_face.values())
 
-    def hop_limit(self) -> int:
-        """Return the highest hop limit that downstreams' newest LLIs have left."""
-        return max((granted.hop_limit for granted in self._by_face.values()), default=SENT_HOP_LIMIT)
+    def hop_limit(self, apart_from: int | None = None) -> int:
+        """Return the highest hop limit that the newest LLIs of other downstreams have left.
+
+        Without any downstream it is the highest of all; 0 if there is only the one that does not count.
+        """
+        if not self._by_face:
+            return SENT_HOP_LIMIT
+        return max((each.hop_limit for face, each in self._by_face.items() if face != apart_from), default=0)
 
     def last_expiry(self) -> int:
         """Return when the last range expires, ns; there must be a range."""

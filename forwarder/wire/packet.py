@@ -68,8 +68,8 @@ LARGEST_PACKET: Final = 8800
 
 MOST_LIFETIME_MS: Final = 3_600_000
 """Longest lifetime of an Interest, ms: state must end, whatever InterestLifetime is."""
-SENT_HOP_LIMIT: Final = 255
-"""HopLimit that our own consumers and relays put into their Interests: as far as the field goes."""
+SENT_HOP_LIMIT: Final = 128
+"""HopLimit that our own consumers and relays put into their Interests: as far as evidence comes back."""
 
 
 class Interest:

@@ -189,7 +189,7 @@ BOUNDS = [
     Bound(
         "lifetime of who waits",
         line(Upstreams, "ask", "if entry.is_fed:", "if True:"),
-        test_upstreams.test_two_that_ask_each_other_end_with_the_last_subscriber,
+        partial(test_upstreams.test_those_that_ask_each_other_end_with_the_last_subscriber, test_upstreams.RING_BOTH_WAYS),
     ),
     Bound(
         "standings in one Hello",

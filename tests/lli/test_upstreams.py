@@ -309,22 +309,32 @@ def test_a_search_asks_for_no_longer_than_downstreams_wait() -> None:
     assert relay.wait(20 * S) == []
 
 
-def test_two_that_ask_each_other_end_with_the_last_subscriber() -> None:
-    """a and b have each other for next hops, and nobody has the feed."""
-    nodes = [Forwarder(rng=Random(n)) for n in (1, 2)]
+PAIR = {(0, UP): (1, UP), (1, UP): (0, UP)}
+RING = {(n, UP): ((n + 1) % 3, B) for n in range(3)}
+RING_BOTH_WAYS = RING | {there: here for here, there in RING.items()}
+
+
+@pytest.mark.parametrize("wires", [PAIR, RING_BOTH_WAYS])
+def test_those_that_ask_each_other_end_with_the_last_subscriber(
+    wires: dict[tuple[int, int], tuple[int, int]],
+) -> None:
+    """Each has the next one for next hop, and nobody has the feed."""
+    nodes = [Forwarder(rng=Random(n)) for n in {n for n, _ in wires}]
     for node in nodes:
         node.add_face(UP)
         node.add_face(A)
+        node.add_face(B)
         node.fib.add(LOGS, UP)
-    lli = make_interest(item_name(NAME, 1), nonce=7, lifetime_ms=10_000, hop_limit=20, send_credit=8)
+    lli = make_interest(item_name(NAME, 1), nonce=7, lifetime_ms=10_000, hop_limit=200, send_credit=8)
     nodes[0].receive(A, lli, 0)
     now, frames, told = 0, 0, []
     while now < 60 * S:
         for place, node in enumerate(nodes):
             for face, sent in node.take_outputs():
-                if face == UP:
+                if (place, face) in wires:
                     frames += 1
-                    nodes[1 - place].receive(UP, sent, now)
+                    there, come_by = wires[place, face]
+                    nodes[there].receive(come_by, sent, now)
                 else:
                     told.append(parse_lp(sent).evidence)
         dues = [due for node in nodes if (due := node.next_deadline()) is not None]
@@ -334,7 +344,7 @@ def test_two_that_ask_each_other_end_with_the_last_subscriber() -> None:
         for node in nodes:
             node.wake(now)
     assert now <= 11 * S + HELLO
-    assert [node.pit_entries() for node in nodes] == [0, 0]
+    assert not any(node.pit_entries() for node in nodes)
     assert frames < 60
     assert set(told) <= {None}
 
@@ -480,9 +490,11 @@ def test_a_search_that_may_go_much_further_is_repeated_at_once() -> None:
     assert parse_interest(relay.last[UP]).hop_limit == parse_interest(relay.last[C]).hop_limit == 9
 
 
-def test_nodes_may_ask_each_other() -> None:
+def test_who_alone_asks_is_not_asked_and_who_asks_beside_others_is() -> None:
     relay = Relay()
-    assert relay.lli(UP, 1, 8) == ["1 lli 1+8"]
+    assert relay.lli(UP, 1, 8) == []
+    assert relay.lli(A, 1, 8, hop_limit=7) == ["1 lli 1+8"]
+    assert parse_interest(relay.last[UP]).hop_limit == 6, "as far as it goes for others"
     relay = subscribed()
     assert relay.lli(UP, 1, 8, known=SOURCE) == ["1 lli 1+8"], "a demand: it may have lost its source"
     assert relay.offers == [(UP, SOURCE.onward)], "its own evidence, one hop on, which is of no use to it"

@@ -123,6 +123,7 @@ SOURCE_MUTANTS: Mutants = {
     ),
     "what comes by name taken for pushed": (instead(FeedTable, "_take", _held_by_whoever_brings_it),),
     "hop limits not counted": (Patch(Ranges, "hop_limit", returns(SENT_HOP_LIMIT)),),
+    "who alone asks is asked": (instead(Ranges, "hop_limit", lambda original, self, *_: original(self)),),
     "changes not followed": (Patch(Upstreams, "recheck", returns(None)),),
     "the next hop is not left": (Patch(Upstreams, "leave", returns(None)),),
     "what was forgotten not asked for": (Patch(Upstream, "forgotten", returns(None)),),
