@@ -117,6 +117,8 @@ ARROW_TYPES = {
     "string": pa.string(),
     "bool": pa.bool_(),
     "binary": pa.binary(),
+    "float64[]": pa.list_(pa.float64()),
+    "string[]": pa.list_(pa.string()),
 }
 
 

@@ -58,51 +58,25 @@ DECODED = tuple(column.name for column in COLUMNS[[column.name for column in COL
 TRANSPORTS = ("udp", "ethernet", "ppp")
 _FRAMED = 0xFF03
 _IPV4_HEADER, _IPV6_HEADER = 20, 40
-_IPV4_LAYOUT = np.dtype(
-    [
-        ("version", "u1"),
-        ("tos", "u1"),
-        ("total", ">u2"),
-        ("ident", ">u2"),
-        ("fragment", ">u2"),
-        ("ttl", "u1"),
-        ("protocol", "u1"),
-        ("checksum", ">u2"),
-        ("src", "<u4"),
-        ("dst", "<u4"),
-        ("src_port", ">u2"),
-        ("dst_port", ">u2"),
-        ("length", ">u2"),
-        ("rest", "V2"),
-    ]
+
+
+def _layout(fields: str) -> np.dtype[np.void]:
+    """Return the layout of a header from its fields, each with numpy's letters for its type."""
+    return np.dtype([(name, kind) for name, kind in map(str.split, fields.split(","))])
+
+
+_IPV4_LAYOUT = _layout(
+    "version u1, tos u1, total >u2, ident >u2, fragment >u2, ttl u1, protocol u1, checksum >u2,"
+    " src <u4, dst <u4, src_port >u2, dst_port >u2, length >u2, rest V2"
 )
-_IPV6_LAYOUT = np.dtype(
-    [
-        ("version", "u1"),
-        ("flow", "V3"),
-        ("total", ">u2"),
-        ("protocol", "u1"),
-        ("hops", "u1"),
-        ("src", "V16"),
-        ("dst", "V16"),
-        ("src_port", ">u2"),
-        ("dst_port", ">u2"),
-        ("length", ">u2"),
-        ("rest", "V2"),
-    ]
+_IPV6_LAYOUT = _layout(
+    "version u1, flow V3, total >u2, protocol u1, hops u1,"
+    " src V16, dst V16, src_port >u2, dst_port >u2, length >u2, rest V2"
 )
-_TCP_LAYOUT = np.dtype(
-    [
-        ("src_port", ">u2"),
-        ("dst_port", ">u2"),
-        ("tcp_seq", ">u4"),
-        ("tcp_ack", ">u4"),
-        ("offset", "u1"),
-        ("tcp_flags", "u1"),
-        ("rest", "V6"),
-    ]
+_TCP_LAYOUT = _layout(
+    "src_port >u2, dst_port >u2, tcp_seq >u4, tcp_ack >u4, offset u1, tcp_flags u1, rest V6"
 )
-_STATION_LAYOUT = np.dtype([("first", "V6"), ("second", "V6"), ("third", "V6"), ("rest", "V2")])
+_STATION_LAYOUT = _layout("first V6, second V6, third V6, rest V2")
 
 
 class _Reached(NamedTuple):

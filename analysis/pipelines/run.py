@@ -20,7 +20,7 @@ import pyarrow.json
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from analysis.columns.values import ALL, HELD
@@ -408,7 +408,7 @@ def _wire(given: RunInputs) -> None:
     use = given.write("link_use", aggregates.link_use(sent, given.setting.links))
     busy = _busiest(given, use)
     if not len(busy):
-        given.write("queue", to_arrow_schema(bottleneck.QUEUE).empty_table())
+        given.write("queue", bottleneck.QUEUE.empty_table())
         return
     samples = bottleneck.queue(given.packets, given.frame(busy), _queue_step(given))
     given.keep("queue", samples, "layering", "interface", "time")
