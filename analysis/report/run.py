@@ -6,6 +6,7 @@ from importlib.metadata import version
 from statistics import median
 from typing import Any, NamedTuple
 
+from analysis.columns.rows import grouped, summed
 from analysis.columns.samples import TAILS
 from analysis.columns.values import ALL, HELD, OUTCOMES
 from analysis.decode.protocols.registry import framed
@@ -125,7 +126,7 @@ def render(manifest: Manifest, tables: Tables) -> str:
         kinds=tables["state_kinds"],
         lookups=tables["lookups"],
         ebt=replication.most_switched(tables["ebt_connections"]),
-        feed_hops=sorted(tables["feed_hops"], key=_by_items),
+        feed_hops=sorted(tables["feed_hops"], key=lambda row: -int(row["items"])),
         parties=tiny.by_party(tables["tiny_commands"]),
         misbehaviour=[row | {"accused": ", ".join(row["accused"])} for row in tables["tiny_misbehaviour"]],
         crossings=[row | {"kind": _PACKETS[row["kind"]]} for row in tables["crossings"]],
@@ -268,10 +269,6 @@ def _link_row(row: dict[str, Any]) -> LinkRow:
     return LinkRow(row["layering"], way, row["frames"], [lost, in_a_row, *others])
 
 
-def _by_items(row: dict[str, Any]) -> int:
-    return -int(row["items"])
-
-
 def _compared_rows(comparison: Rows, samples: Samples, manifest: Manifest) -> Iterator[ComparedRow]:
     cells = {(row["metric"], row["layering"]): row for row in comparison}
     values = {place: cell["value"] for place, cell in cells.items()}
@@ -304,12 +301,10 @@ def _carried(
     overhead: Rows, values: dict[tuple[str, str], float | None], manifest: Manifest
 ) -> dict[str, float]:
     """Return the divisor of the wire's costs: deliveries, including cross traffic."""
-    totals = dict.fromkeys(manifest.layerings, 0)
-    for row in overhead:
-        totals[row["layering"]] += row["bytes"]
+    totals = summed(overhead, "bytes", "layering")
     return {
-        layering: total / each
-        for layering, total in totals.items()
+        layering: totals[layering] / each
+        for layering in manifest.layerings
         if (each := values["bytes_per_item", layering])
     }
 
@@ -329,9 +324,7 @@ def _why(
 
 def _messages(rows: Rows, carried: dict[str, float], manifest: Manifest) -> Rows:
     """Return the messages that layerings over TCP sent over links, in the protocols' order of kinds."""
-    sent: Counter[tuple[str, str, str]] = Counter()
-    for row in rows:
-        sent[row["layering"], row["protocol"], row["kind"]] += row["messages"]
+    sent = summed(rows, "messages", "layering", "protocol", "kind")
     return [
         {"layering": layering, "kind": title, "control": "yes" if kind in protocol.control else "no"}
         | {"sent": count, "per_item": ratio(count, carried.get(layering))}
@@ -346,10 +339,9 @@ def _connections(rows: Rows) -> Iterator[dict[str, Any]]:
     """Yield the TCP connections of each layering and node: opened and accepted, by ending, the median round
     trip of handshakes, ms, and what was sent.
     """
-    nodes: dict[tuple[str, str], Rows] = {}
-    for row in rows:
-        nodes.setdefault((row["layering"], row["node"]), []).append(row)
-    for (layering, node), own in sorted(nodes.items()):
+    nodes = grouped(rows, "layering", "node")
+    for layering, node in sorted(nodes):
+        own = nodes[layering, node]
         ways, ends = (Counter(row[name] for row in own) for name in ("direction", "ended"))
         trips = [row["handshake_ns"] / 1e6 for row in own if row["handshake_ns"] is not None]
         sums = ("sent_bytes", "sent_segments", "sent_again")

@@ -5,14 +5,13 @@ shows only the log's replication.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator
-from itertools import groupby
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json
 
+from analysis.columns.rows import grouped
 from analysis.errors import AnalysisError
 from analysis.files import Rows
 from analysis.metrics.aggregates import ratio
@@ -78,7 +77,7 @@ def _ends_of_lives(samples: pa.Table) -> list[int]:
 def lookups(counters: Rows) -> pa.Table:
     """Return LOOKUPS."""
     rows = []
-    for layering, own in _by_layering(counters):
+    for layering, own in grouped(counters, "layering").items():
         sums = _sums(own, "cs_hits", "cs_misses", "aggregated")
         looked_up = sums["cs_hits"] + sums["cs_misses"]
         if looked_up:
@@ -99,7 +98,7 @@ def _from_logs(customers: Rows) -> float | None:
 def crossings(counters: Rows) -> pa.Table:
     """Return CROSSINGS."""
     rows = []
-    for layering, own in _by_layering(counters):
+    for layering, own in grouped(counters, "layering").items():
         for kind in ("interest", "data"):
             names = ("written", "queued_ns", "read", "replicated_ns")
             sums = _sums(own, *(f"{kind}_{name}" for name in names))
@@ -172,11 +171,6 @@ def _journey(steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
         if step["kind"] == "data" and ahead is not None and step["receiver"] == ahead["sender"]:
             back.append(step)
     return there + back if len(back) == len(there) else []
-
-
-def _by_layering(counters: Rows) -> Iterator[tuple[str, Rows]]:
-    for layering, own in groupby(counters, key=lambda row: str(row["layering"])):
-        yield layering, list(own)
 
 
 def _sums(rows: Rows, *names: str) -> dict[str, int]:

@@ -6,6 +6,7 @@ A capture's name stands for a run's layering. Each function returns None if ther
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
+from analysis.columns.rows import grouped, summed
 from analysis.columns.samples import TAILS, are_enough
 from analysis.columns.values import SLICES
 from analysis.files import Rows
@@ -27,6 +28,7 @@ from analysis.report.figures.plot import (
     shares,
     shares_columns,
     shares_within,
+    titled,
     with_menus,
 )
 from analysis.report.figures.state import MOST_NODES, node_heat
@@ -51,21 +53,15 @@ _TROUBLES = {
 
 def traffic(load: Rows, by_node: Rows, nodes: Sequence[str], scene: Scene) -> Figure:
     """Return packets and bytes over time by kind, of all together, each once, or as captured at a node."""
-    amounts: dict[tuple[str, str], dict[str, Counter[tuple[str, int]]]] = defaultdict(
-        lambda: {"packets": Counter(), "bytes": Counter()}
-    )
-    totals: Counter[str] = Counter()
-    for row in [*(row | {"node": ALL} for row in load), *by_node]:
-        of = amounts[row["layering"], row["node"]]
-        for what in ("packets", "bytes"):
-            of[what][row["kind"], row["slice"]] += row[what]
-        totals[row["node"]] += row["bytes"]
+    every = [*(row | {"node": ALL} for row in load), *by_node]
+    rows, totals = grouped(every, "layering", "node"), summed(every, "bytes", "node")
     busiest = sorted(nodes, key=lambda node: -totals[node])[:MOST_OF_TRAFFIC]
     chosen = [node for node in nodes if node in busiest] if len(nodes) > 1 else []
 
     def draw(layering: str, node: str, what: str) -> tuple[list[Spec], Spec]:
         run = scene.runs[layering]
-        data = stacked_over_time(amounts[layering, node][what], kind_looks(), run, SLICES)
+        amounts = summed(rows[layering, node], what, "kind", "slice")
+        data = stacked_over_time(amounts, kind_looks(), run, SLICES)
         layout = {
             "showlegend": True,
             "xaxis": {"title": {"text": "time, s"}, "range": [0, (run.end_ns - run.start_ns) / 1e9]},
@@ -92,15 +88,11 @@ def traffic_heat(by_node: Rows, nodes: Sequence[str], scene: Scene) -> Figure | 
     """Return the heat map of captured traffic by node and time, None for a single node."""
     if len(nodes) < 2:
         return None
-    sums: dict[tuple[str, str, int], Counter[str]] = defaultdict(Counter)
-    for row in by_node:
-        for what in ("packets", "bytes"):
-            sums[row["layering"], row["node"], row["slice"]][what] += row[what]
     rows = []
-    for (layering, node, place), amounts in sums.items():
+    for (layering, node, place), own in grouped(by_node, "layering", "node", "slice").items():
         run = scene.runs[layering]
         seconds = (run.end_ns - run.start_ns) / 1e9 / SLICES
-        rates = {what: amount / seconds for what, amount in amounts.items()}
+        rates = {what: sum(row[what] for row in own) / seconds for what in ("packets", "bytes")}
         rows.append({"layering": layering, "node": node, "slice": place} | rates)
     return node_heat(
         "traffic-heat",
@@ -164,22 +156,18 @@ def cdf(
 
 def rtt_by_prefix(rows: Rows, prefixes: Sequence[str], scene: Scene) -> Figure | None:
     """Return boxes of round-trip times, a group of them for each prefix."""
-    buckets: dict[tuple[str, str], Rows] = defaultdict(list)
-    for row in rows:
-        buckets[row["layering"], row["prefix"]].append(row)
+    buckets = grouped(rows, "layering", "prefix")
     data = []
     labels = shortened(prefixes)
     for layering, place in places(scene.layerings).items():
-        found = {prefix: quantiles_of(buckets.get((layering, prefix), [])) for prefix in prefixes}
+        found = {prefix: quantiles_of(buckets[layering, prefix]) for prefix in prefixes}
         data.append(box(place, layering, {labels[prefix]: of for prefix, of in found.items() if of}))
     known = sum(bool(trace["y"]) for trace in data)
     if not known:
         return None
-    scale = logarithmic(data, *FENCES)
-    unit = "ms (logarithmic)" if scale.get("type") == "log" else "ms"
     layout = {
         "boxmode": "group",
-        "xaxis": {"title": {"text": f"round-trip time, {unit}"}, **scale},
+        "xaxis": titled("round-trip time, ms", logarithmic(data, *FENCES)),
         "yaxis": {"type": "category", "autorange": "reversed", "automargin": True, "dtick": 1},
         "height": 120 + len(prefixes) * (14 + 16 * known),
     }
@@ -216,11 +204,8 @@ def unanswered_by_prefix(rows: Rows, prefixes: Sequence[str], scene: Scene) -> F
 
 def troubles(rows: Rows, scene: Scene) -> Figure | None:
     """Return faults over time, one run at a time: stacked areas by kind of event."""
-    amounts: dict[str, Counter[tuple[str, int]]] = defaultdict(Counter)
-    for row in rows:
-        if row["event"] in _TROUBLES:
-            amounts[row["layering"]][row["event"], row["slice"]] += row["count"]
-    there = [layering for layering in scene.layerings if amounts[layering]]
+    by_layering = grouped([row for row in rows if row["event"] in _TROUBLES], "layering")
+    there = [layering for layering in scene.layerings if layering in by_layering]
     if not there:
         return None
 
@@ -231,7 +216,8 @@ def troubles(rows: Rows, scene: Scene) -> Figure | None:
             "xaxis": {"title": {"text": "time, s"}, "range": [0, (run.end_ns - run.start_ns) / 1e9]},
             "yaxis": {"title": {"text": "events a second"}, "rangemode": "tozero"},
         }
-        return stacked_over_time(amounts[layering], _TROUBLES, run, SLICES), layout
+        amounts = summed(by_layering[layering], "count", "event", "slice")
+        return stacked_over_time(amounts, _TROUBLES, run, SLICES), layout
 
     return with_menus(
         "troubles",
@@ -247,11 +233,10 @@ def progress(rows: Rows, feeds: Sequence[str], scene: Scene) -> Figure | None:
     """Return the feed progress of each node over time, in the colour of its capture."""
     if not rows:
         return None
-    steps: dict[tuple[str, str, str], Rows] = defaultdict(list)
+    steps = grouped(rows, "feed", "layering", "node")
     nodes: dict[str, set[str]] = defaultdict(set)
-    for row in rows:
-        steps[row["feed"], row["layering"], row["node"]].append(row)
-        nodes[row["feed"]].add(row["node"])
+    for feed, _, node in steps:
+        nodes[feed].add(node)
 
     def draw(feed: str) -> tuple[list[Spec], Spec]:
         data = []

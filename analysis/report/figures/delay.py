@@ -14,8 +14,9 @@ from analysis.report.figures.plot import (
     line,
     logarithmic,
     places,
-    quantile_function,
     shares_within,
+    times_of,
+    titled,
 )
 from analysis.run.manifest import Manifest
 
@@ -43,17 +44,14 @@ def latency_cdf(latency: Rows, manifest: Manifest) -> Figure:
 
 def first_item_cdf(rows: Rows, manifest: Manifest) -> Figure | None:
     """Return the CDF of the wait for the first item, None without one."""
-    waits: dict[str, list[float]] = {layering: [] for layering in manifest.layerings}
-    for row in rows:
-        if row["wait_ns"] is not None:
-            waits[row["layering"]].append(row["wait_ns"] / 1e6)
-    if not any(waits.values()):
+    waits = times_of(rows, "wait_ns", manifest.layerings)
+    if not waits:
         return None
     return shares_within(
         "first-item-cdf",
         "First item after joining",
         "Cumulative distribution of the time from joining to the first item, a line for each layering",
-        [(f"{x}", len(times), quantile_function(times)) for x, times in waits.items()],
+        waits,
         "joining, or publication if later, to first item",
     )
 
@@ -63,17 +61,14 @@ def loss_cdf(rows: Rows, manifest: Manifest) -> Figure | None:
 
     Only NDN's packets are followed over links; TCP's retransmissions are part of its bytes.
     """
-    times: dict[str, list[float]] = {layering: [] for layering in manifest.over_ndn}
-    for row in rows:
-        if row["recovery_ns"] is not None:
-            times[row["layering"]].append(row["recovery_ns"] / 1e6)
-    if not any(times.values()):
+    times = times_of(rows, "recovery_ns", manifest.over_ndn)
+    if not times:
         return None
     return shares_within(
         "loss-cdf",
         "Recovery after a loss",
         "Cumulative distribution of how long an item that a link lost was missing, a line for each layering",
-        [(f"{x}", len(values), quantile_function(values)) for x, values in times.items()],
+        times,
         "due after a lost packet to received",
     )
 
@@ -92,9 +87,7 @@ def latency_boxes(latency: Rows, manifest: Manifest) -> Figure:
         nodes = [name for name in (subscribers if by_node else [ALL]) if name in quantiles]
         shown = {node if by_node else layering: quantiles[node] for node in nodes}
         data.append(box(place, layering, shown, "x" if by_node else "y"))
-    scale = logarithmic(data, *FENCES)
-    unit = "ms (logarithmic)" if scale.get("type") == "log" else "ms"
-    values = {"title": {"text": unit}, **scale}
+    values = titled("ms", logarithmic(data, *FENCES))
     if by_node:
         layout: Spec = {"boxmode": "group", "yaxis": values, "xaxis": {"type": "category"}}
     else:
@@ -128,11 +121,9 @@ def _latency_bands(latency: Rows, manifest: Manifest) -> Figure:
             "hovertemplate": "%{customdata[0]}: median %{y:.4g} ms",
         }
         data += [band(place, layering, numbers, lows, highs), line(place, layering, numbers, medians) | named]
-    scale = logarithmic(data, "y")
-    unit = "ms (logarithmic)" if scale.get("type") == "log" else "ms"
     layout: Spec = {
         "xaxis": {"title": {"text": "subscribers, in the order of their medians"}},
-        "yaxis": {"title": {"text": unit}, **scale},
+        "yaxis": titled("ms", logarithmic(data, "y")),
     }
     return figure(
         "latency-boxes",

@@ -52,20 +52,20 @@ def causes(rows: Rows, authors: Rows, manifest: Manifest) -> Figure:
         nominated = [ordered[(len(ordered) - 1) // 2], ordered[-1]]
         nominated += [most["node"]] if most is not None else []
         chosen |= {(layering, who): node for who, node in zip(_PEERS, nominated, strict=False)}
-    over = manifest.model_copy(update={"layerings": [x for x in manifest.layerings if x in bytes_of]})
-    stack = list(_stack(over))
-    kilo = dict.fromkeys(over.layerings, 1000.0)
+    layerings = [x for x in manifest.layerings if x in bytes_of]
+    stack = _stack(manifest, layerings)
+    kilo = dict.fromkeys(layerings, 1000.0)
 
     def draw(who: str) -> tuple[list[Spec], Spec]:
         amounts = {
             (layering, cause): float(by_cause[layering, chosen[layering, who], cause])
-            for layering in over.layerings
+            for layering in layerings
             if (layering, who) in chosen
             for cause, _, _ in stack
         }
-        return stacked_bars(amounts, stack, kilo, over, "kB", "kB sent and received in the run")
+        return stacked_bars(amounts, stack, kilo, manifest, "kB", "kB sent and received in the run")
 
-    drawn = with_menus(
+    return with_menus(
         "causes",
         "What a peer sends and receives, by cause",
         "Stacked bars, one for each layering: kB that one peer sent and received, of each cause",
@@ -73,7 +73,6 @@ def causes(rows: Rows, authors: Rows, manifest: Manifest) -> Figure:
         draw,
         ("cause", "layering", "kB"),
     )
-    return drawn._replace(spec=drawn.spec | {"by": "y"})
 
 
 def holders(rows: Rows, manifest: Manifest) -> Figure | None:
@@ -246,11 +245,11 @@ def modes(connections: Rows, rows: Rows, manifest: Manifest) -> Figure | None:
     )
 
 
-def _stack(manifest: Manifest) -> list[tuple[str, str, str]]:
-    """Return key, title and colour of each cause of all protocols in use."""
+def _stack(manifest: Manifest, layerings: list[str]) -> list[tuple[str, str, str]]:
+    """Return key, title and colour of each cause of all protocols of layerings."""
     looks = layer_looks()
     found: dict[str, tuple[str, str, str]] = {}
-    for name in dict.fromkeys(manifest.protocol(layering) for layering in manifest.layerings):
+    for name in dict.fromkeys(map(manifest.protocol, layerings)):
         kinds = {kind: title for kind, title in PROTOCOLS[name].kinds.items() if kind != ITEM}
         titles = {MESSAGES: "messages", REPEATED: "messages again"} | kinds | {REST: "TCP alone"}
         for number, (cause, title) in enumerate(titles.items()):

@@ -4,6 +4,7 @@ entries.
 
 from collections.abc import Mapping, Sequence
 
+from analysis.columns.rows import grouped
 from analysis.columns.values import ALL, HELD, OUTCOMES
 from analysis.files import Rows
 from analysis.report.figures.plot import (
@@ -17,6 +18,7 @@ from analysis.report.figures.plot import (
     band,
     colour,
     figure,
+    heat_map,
     line,
     marks,
     places,
@@ -70,9 +72,7 @@ def over_time(
     # Means by slice are of entries and bytes; captures have ranges and credit, too.
     has_band = len(nodes) > MOST_WITHOUT_BAND and bool(cells) and {*what} <= {*HELD}
     offered = [WHOLE, *([ALL_NODES] if has_band else []), *(chosen if len(nodes) > 1 else [])]
-    by_node: dict[tuple[str, str], Rows] = {}
-    for row in curves:
-        by_node.setdefault((row["node"], row["layering"]), []).append(row)
+    by_node = grouped(curves, "node", "layering")
 
     def draw(node: str, what: str) -> tuple[list[Spec], Spec]:
         data: list[Spec] = []
@@ -82,7 +82,7 @@ def over_time(
                 own = [row for row in cells if row["layering"] == layering]
                 data += _band(place, layering, own, slices, run, what)
                 continue
-            rows = by_node.get((ALL if node == WHOLE else node, layering), [])
+            rows = by_node[ALL if node == WHOLE else node, layering]
             seconds = [0.0, *(round((row["time"] - run.start_ns) / 1e9, 4) for row in rows)]
             amounts = [0, *(row[what] for row in rows)]
             seconds.append(round((run.end_ns - run.start_ns) / 1e9, 4))
@@ -173,30 +173,14 @@ def node_heat(
             top, darkest = usual, f"{what}, {pretty(usual)} or more darkest"
         else:
             darkest = what
-        table: list[list[float | None]] = []
+        table: dict[str, list[float | None]] = {}
         for node in nodes:
             cells = (values.get((layering, node, place)) for place in range(slices))
-            table.append([None if cell is None else round(cell[what], 2) for cell in cells])
+            table[node] = [None if cell is None else round(cell[what], 2) for cell in cells]
         run = scene.runs[layering]
         width = (run.end_ns - run.start_ns) / 1e9 / slices
-        data: Spec = {
-            "type": "heatmap",
-            "name": layering,
-            "x": [round((place + 0.5) * width, 4) for place in range(slices)],
-            "y": list(nodes),
-            "z": table,
-            "zmin": 0,
-            "zmax": top,
-            "colorscale": "--heat",
-            "colorbar": {"title": {"text": darkest, "side": "top"}, "thickness": 12, "outlinewidth": 0},
-            "hovertemplate": f"%{{y}}: %{{z:.3g}} {what} at %{{x:.2f}} s<extra></extra>",
-        }
-        layout = {
-            "xaxis": {"title": {"text": "time, s"}, "range": [0, run_seconds(scene)]},
-            "yaxis": {"type": "category", "autorange": "reversed", "automargin": True, "dtick": 1},
-            "height": 110 + 17 * max(len(nodes), 6),
-        }
-        return [data], layout
+        trace, layout = heat_map(table, slices, width, run_seconds(scene), what, top, darkest)
+        return [{"type": "heatmap", "name": layering} | trace], layout
 
     return with_menus(
         name, title, text, [Menu("layering", scene.layerings), measures], draw, ("node", "time, s", column)

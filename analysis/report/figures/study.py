@@ -20,6 +20,7 @@ from analysis.report.figures.plot import (
     figure,
     line,
     places,
+    titled,
     with_menus,
 )
 from analysis.report.words.numbers import pretty
@@ -202,8 +203,7 @@ def _bars(scale: Scale, known: Known, shade: str) -> Spec:
 
 def _layout(study: Study, metric: Metric, scale: Scale, beside: int) -> Spec:
     """Return the layout of a plot; `beside` marks share a row of a verbal subject."""
-    scale_note = " (logarithmic)" if scale.floor else ""
-    values = {"title": {"text": f"{metric.unit}{scale_note}"}, **scale.axis}
+    values = titled(metric.unit, scale.axis)
     if study.is_numeric:
         return {"xaxis": _numbers(study), "yaxis": values}
     labels = study.xs if study.key else study.layerings
@@ -228,12 +228,12 @@ def _numbers(study: Study) -> Spec:
     for place, position in enumerate(at):
         if not ticks or position - at[ticks[-1]] >= _CLOSEST * (at[-1] - at[0]):
             ticks.append(place)
-    return {
-        "title": {"text": study.words.titled + (" (logarithmic)" if is_wide else "")},
+    scale = {
         "type": "log" if is_wide else "linear",
         "tickvals": [study.xs[place] for place in ticks],
         "ticktext": [pretty(xs[place]) for place in ticks],
     }
+    return titled(study.words.titled, scale)
 
 
 def _scale(study: Study, metric: Metric, has_bands: bool) -> Scale:

@@ -1,8 +1,9 @@
 """The report's plots of wire traffic: over time, per delivered item, and at a shared link."""
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
+from analysis.columns.rows import grouped, summed
 from analysis.columns.values import layer_name, layers
 from analysis.decode.messages import RETRANSMITTED
 from analysis.decode.protocols.protocol import ENCRYPTED, PAYLOAD, UNREAD
@@ -81,26 +82,14 @@ def kind_looks() -> dict[str, tuple[str, str]]:
 def packets_over_time(load: Rows, manifest: Manifest) -> Figure:
     """Return the packets sent over all links, by kind, over time, one layering at a time on one scale."""
     slices = 1 + max((row["slice"] for row in load), default=0)
-    amounts: Counter[tuple[str, str, int]] = Counter()
-    for row in load:
-        amounts[row["layering"], row["kind"], row["slice"]] += row["packets"]
-    highest: Counter[tuple[str, int]] = Counter()
-    for (layering, _, place), packets in amounts.items():
-        highest[layering, place] += packets
+    by_layering = grouped(load, "layering")
+    highest = summed(load, "packets", "layering", "slice")
     seconds = run_seconds(manifest)
     top = 1.05 * max(highest.values(), default=0) / (seconds / slices or 1) or 1
 
     def draw(layering: str) -> tuple[list[Spec], Spec]:
-        data = stacked_over_time(
-            {
-                (kind, place): amounts[layering, kind, place]
-                for name, kind, place in amounts
-                if name == layering
-            },
-            kind_looks(),
-            manifest.runs[layering],
-            slices,
-        )
+        amounts = summed(by_layering[layering], "packets", "kind", "slice")
+        data = stacked_over_time(amounts, kind_looks(), manifest.runs[layering], slices)
         layout = {
             "showlegend": True,
             "xaxis": {"title": {"text": "time, s"}, "range": [0, seconds]},
@@ -161,7 +150,7 @@ def wire_bytes(
             "hovertemplate": "%{x:.4g} bytes, each item once per link",
         }
     )
-    return bars_of_layerings(
+    return figure(
         "wire-bytes",
         "Bytes on the wire per delivered item, by layer",
         "Stacked bars, one for each layering: bytes per delivered item in each protocol layer, and a mark "
@@ -174,12 +163,10 @@ def wire_bytes(
 
 def wire_frames(traffic: Rows, carried: dict[str, float], manifest: Manifest) -> Figure:
     """Return the frames on the wire per delivered item, stacked by kind."""
-    amounts: Counter[tuple[str, str]] = Counter()
-    for row in traffic:
-        amounts[row["layering"], row["kind"]] += row["frames"]
+    amounts = summed(traffic, "frames", "layering", "kind")
     stack = [(kind, *looks) for kind, looks in kind_looks().items()]
     data, layout = stacked_bars(amounts, stack, carried, manifest, "frames", "frames per delivered item")
-    return bars_of_layerings(
+    return figure(
         "wire-frames",
         "Frames on the wire per delivered item, by kind",
         "Stacked bars, one for each layering: frames per delivered item of each kind",
@@ -217,7 +204,7 @@ def control(traffic: Rows, messages: Rows, carried: dict[str, float], manifest: 
     stack = [(kind, *of) for kind, of in (KINDS | looks).items()]
     axis = "control messages per delivered item"
     data, layout = stacked_bars(amounts, stack, carried, manifest, "messages", axis)
-    return bars_of_layerings(
+    return figure(
         "control",
         "Control messages over links per delivered item, by kind",
         "Stacked bars, one for each layering: control messages per delivered item of each kind",
@@ -297,15 +284,7 @@ def share_bars(
     each = {layering: total / 100 for layering, total in totals.items()}
     data, layout = stacked_bars(amounts, stack, each, scene, unit, axis)
     layout["xaxis"]["range"] = [0, 100]
-    return bars_of_layerings(name, title, text, data, layout, (part, "layering", axis))
-
-
-def bars_of_layerings(
-    name: str, title: str, text: str, data: list[Spec], layout: Spec, columns: Sequence[str]
-) -> Figure:
-    """Return a plot of stacked_bars(): the page omits the bars of hidden layerings."""
-    drawn = figure(name, title, text, data, layout, columns)
-    return drawn._replace(spec=drawn.spec | {"by": "y"})
+    return figure(name, title, text, data, layout, (part, "layering", axis))
 
 
 def stacked_bars(
