@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 from importlib.metadata import version
 from statistics import median
-from typing import Any, NamedTuple
+from typing import Any
 
 from analysis.columns.rows import grouped, summed
 from analysis.columns.samples import TAILS
@@ -21,7 +21,7 @@ from analysis.report.figures.plot import Figure
 from analysis.report.figures.topology import draw, loads
 from analysis.report.page import page
 from analysis.report.words.findings import Outcome, findings
-from analysis.report.words.numbers import NARROW_SPACE, duration, pretty
+from analysis.report.words.numbers import duration
 from analysis.run.keys import value_words, words
 from analysis.run.manifest import Manifest, Run
 from analysis.tables.collected import Tables
@@ -40,24 +40,6 @@ MOST_RATIOS = 3
 
 
 _SAMPLED = {f"state_{what}_{mean}" for what in HELD for mean in ("mean", "network")}
-
-
-class Cell(NamedTuple):
-    """A value of the table, whether it is the best of its row, and why it is unranked, if so."""
-
-    text: str
-    is_best: bool
-    why: str
-
-
-class ComparedRow(NamedTuple):
-    """A row of the table: a value per layering, and ratios to the first layering."""
-
-    group: str
-    title: str
-    unit: str
-    values: list[Cell]
-    ratios: list[str]
 
 
 def write_report(run: Run, tables: Tables) -> None:
@@ -247,29 +229,28 @@ def _at_most(manifest: Manifest) -> Iterator[str]:
             yield LINK_PARAMETERS["jitter_distribution"].words.format(name)
 
 
-class LinkRow(NamedTuple):
-    """Impairments of a link under a layering, of all links if `way` is empty: each measure's value and its
+def _link_row(row: dict[str, Any]) -> dict[str, Any]:
+    """Return layering, way, frames and measures of a row of analysis.tables.link_frames.LINK_FRAMES.
+
+    `way` is empty for all links; each of the measures, shares in % and loss bursts, has its value and its
     setting, None where unknown.
     """
-
-    layering: str
-    way: str
-    frames: int
-    measures: list[tuple[float | None, float | None]]
-
-
-def _link_row(row: dict[str, Any]) -> LinkRow:
-    """Return a row of analysis.tables["link_frames"].LINK_FRAMES as shares in %, and loss bursts."""
     lost, *others = (
         (ratio(row[what], row[of], 100), ratio(row[f"set_{what}"], row[of], 100))
         for what, of in (("lost", "frames"), ("overtook", "arrived"), ("twice", "arrived"))
     )
     in_a_row = ratio(row["lost"], row["loss_runs"]), ratio(row["set_lost"], row["set_loss_runs"])
     way = "" if row["sender"] == ALL else f"{row['sender']} to {row['receiver']}"
-    return LinkRow(row["layering"], way, row["frames"], [lost, in_a_row, *others])
+    measures = [lost, in_a_row, *others]
+    return {"layering": row["layering"], "way": way, "frames": row["frames"], "measures": measures}
 
 
-def _compared_rows(comparison: Rows, samples: Samples, manifest: Manifest) -> Iterator[ComparedRow]:
+def _compared_rows(
+    comparison: Rows, samples: Samples, manifest: Manifest
+) -> Iterator[tuple[Metric, list[tuple[float | None, bool, str, float | None]]]]:
+    """Yield each metric of the table, and for each layering its value, whether it is the best of the row, why
+    it is unranked, if so, and its ratio to the first layering's.
+    """
     cells = {(row["metric"], row["layering"]): row for row in comparison}
     values = {place: cell["value"] for place, cell in cells.items()}
     for metric in METRICS:
@@ -280,20 +261,12 @@ def _compared_rows(comparison: Rows, samples: Samples, manifest: Manifest) -> It
         ranking = samples.ranking(metric)
         is_even = not metric.better or len(ranking.leaders) == len(ranking.values)
         best = [] if is_even else [x for name in ranking.leaders for x in samples.names[name]]
-        ratios = [cell["ratio"] for cell in row[1:]]
-        yield ComparedRow(
-            metric.group,
-            metric.title,
-            metric.unit,
+        yield (
+            metric,
             [
-                Cell(
-                    pretty(cell["value"]) if cell["value"] is not None or not why else "too few",
-                    cell["layering"] in best,
-                    why,
-                )
+                (cell["value"], cell["layering"] in best, why, cell["ratio"])
                 for cell, why in zip(row, whys, strict=True)
             ],
-            [f"\N{MULTIPLICATION SIGN}{NARROW_SPACE}{pretty(ratio)}" if ratio else "" for ratio in ratios],
         )
 
 
