@@ -4,7 +4,7 @@ Every table has the column `layering`, so that layerings of one or several runs 
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import pyarrow as pa
 
@@ -78,19 +78,22 @@ LINKS = schema_of(
 """A row per interface that sends into a link with a rate; max_queue_size in frames."""
 
 
-class Setting(NamedTuple):
+T = TypeVar("T")
+
+
+class Setting(NamedTuple, Generic[T]):
     """The tables of all cases."""
 
-    runs: pa.Table
-    nodes: pa.Table
-    feeds: pa.Table
-    hops: pa.Table
-    timeline: pa.Table
-    breaks: pa.Table
-    links: pa.Table
+    runs: T
+    nodes: T
+    feeds: T
+    hops: T
+    timeline: T
+    breaks: T
+    links: T
 
 
-def setting(cases: Cases) -> Setting:
+def setting(cases: Cases) -> Setting[pa.Table]:
     """Return the tables."""
     return Setting(
         *(

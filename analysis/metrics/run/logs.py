@@ -81,18 +81,15 @@ def lookups(counters: Rows) -> pa.Table:
         sums = _sums(own, "cs_hits", "cs_misses", "aggregated")
         looked_up = sums["cs_hits"] + sums["cs_misses"]
         if looked_up:
+            customers = [row for row in own if row.get("answered_here") is not None]
+            here = _sums(customers, "answered_here", "cs_hits", "cs_misses")
             shares = {
                 "from_stores": ratio(sums["cs_hits"], looked_up, 100),
                 "aggregated": ratio(sums["aggregated"], looked_up, 100),
-                "from_logs": _from_logs([row for row in own if row.get("answered_here") is not None]),
+                "from_logs": ratio(here["answered_here"], here["cs_hits"] + here["cs_misses"], 100),
             }
             rows.append({"layering": layering, "interests": looked_up} | shares)
     return pa.Table.from_pylist(rows, LOOKUPS)
-
-
-def _from_logs(customers: Rows) -> float | None:
-    sums = _sums(customers, "answered_here", "cs_hits", "cs_misses")
-    return ratio(sums["answered_here"], sums["cs_hits"] + sums["cs_misses"], 100)
 
 
 def crossings(counters: Rows) -> pa.Table:

@@ -111,7 +111,10 @@ def totals(
     known: dict[str, dict[str, Any]] = {}
     for layering, rows in by_layering(counters.select(["layering", *COUNTERS.names])).items():
         fib = [row["fib_entries"] for row in rows if row["fib_entries"] is not None]
-        peaks = {name: _peak(rows, name) for name in ("map_records", "resolver_entries", "stored_bytes")}
+        peaks = {
+            name: max((row[name] for row in rows if row[name] is not None), default=None)
+            for name in ("map_records", "resolver_entries", "stored_bytes")
+        }
         has_names = peaks["map_records"] is not None
         stale = late[layering]
         known[layering] = {
@@ -124,10 +127,6 @@ def totals(
             "stale_max": max(stale) / 1e6 if stale else None,
         }
     return known
-
-
-def _peak(rows: Rows, name: str) -> int | None:
-    return max((row[name] for row in rows if row[name] is not None), default=None)
 
 
 def _changes(rows: Rows, begun: int) -> int | None:

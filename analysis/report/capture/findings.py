@@ -57,15 +57,13 @@ class RunFigures(NamedTuple):
 
 def figures(given: "Contents") -> list[RunFigures]:
     """Return each run's figures."""
-    asked, halves = _interests_by_run(given), _round_trip(given, 0.5)
+    counts = ("requests", "data", "nacked", "unanswered")
+    asked, halves = _sums(given.answers, *counts), _round_trip(given, 0.5)
     peaks = {row["layering"]: row["peak_entries"] for row in given.pit_summary if row["node"] == ALL}
     return [
         RunFigures(
             run,
-            requests=asked[run]["requests"],
-            data=asked[run]["data"],
-            nacked=asked[run]["nacked"],
-            unanswered=asked[run]["unanswered"],
+            *(asked[run][name] for name in counts),
             median_rtt_ns=halves.get(run),
             pit_peak=peaks.get(run, 0),
         )
@@ -147,10 +145,6 @@ def _payload(given: "Contents") -> Iterator[Finding]:
         yield _finding("capture.payload", shares=across(shares, given, _percent))
 
 
-def _interests_by_run(given: "Contents") -> dict[str, Counter[str]]:
-    return _sums(given.answers, "requests", "data", "nacked", "unanswered")
-
-
 def _round_trip(given: "Contents", share: float) -> dict[str, float]:
     return {run: quantile(rows, share) or 0.0 for run, rows in grouped(given.rtt, "layering").items()}
 
@@ -170,7 +164,7 @@ def _round_trips(given: "Contents") -> Iterator[Finding]:
 
 
 def _unanswered(given: "Contents") -> Iterator[Finding]:
-    totals = _interests_by_run(given)
+    totals = _sums(given.answers, "requests", "unanswered")
     shares = {run: 100 * of["unanswered"] / of["requests"] for run, of in totals.items() if of["requests"]}
     if not shares:
         return
