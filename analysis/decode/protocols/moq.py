@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from analysis.decode.protocols.protocol import ITEM, PAYLOAD, Declaration, Ends, Layer, Message
-from analysis.packet_schema import Column
+from analysis.packet_schema import integer
 from base.key_log import Secrets
 from forwarder.wire.name import to_uri
 from ssb.moq.fields import MOST
@@ -149,6 +149,6 @@ DECLARATION: Final = Declaration(
         )
     ),
     layers=(Layer(_HEAD, "heads and messages of MOQT, and frames of QMux"),),
-    columns=(Column("request", "ID of the subscription or fetch; null with its items", "int64"),),
+    columns=(integer("request", "ID of the subscription or fetch; null with its items"),),
     framer=_Framer,
 )

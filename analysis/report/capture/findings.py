@@ -57,13 +57,16 @@ class RunFigures(NamedTuple):
 
 def figures(given: "Contents") -> list[RunFigures]:
     """Return each run's figures."""
-    counts = ("requests", "data", "nacked", "unanswered")
-    asked, halves = _sums(given.answers, *counts), _round_trip(given, 0.5)
+    asked = _sums(given.answers, "requests", "data", "nacked", "unanswered")
+    halves = _round_trip(given, 0.5)
     peaks = {row["layering"]: row["peak_entries"] for row in given.pit_summary if row["node"] == ALL}
     return [
         RunFigures(
             run,
-            *(asked[run][name] for name in counts),
+            requests=asked[run]["requests"],
+            data=asked[run]["data"],
+            nacked=asked[run]["nacked"],
+            unanswered=asked[run]["unanswered"],
             median_rtt_ns=halves.get(run),
             pit_peak=peaks.get(run, 0),
         )
