@@ -10,27 +10,8 @@ from analysis.columns.rows import grouped, summed
 from analysis.columns.samples import TAILS, are_enough
 from analysis.columns.values import SLICES
 from analysis.files import Rows
-from analysis.report.figures.plot import (
-    FENCES,
-    Figure,
-    Menu,
-    Scene,
-    Spec,
-    at_share,
-    box,
-    figure,
-    grouped_bars,
-    line,
-    logarithmic,
-    places,
-    quantiles_of,
-    run_seconds,
-    shares,
-    shares_columns,
-    shares_within,
-    titled,
-    with_menus,
-)
+from analysis.report.figures import plot
+from analysis.report.figures.plot import Figure, Menu, Scene, Spec
 from analysis.report.figures.state import MOST_NODES, node_heat
 from analysis.report.figures.wire import kind_looks, layer_looks, share_bars, stacked_over_time
 
@@ -74,7 +55,7 @@ def traffic(load: Rows, by_node: Rows, nodes: Sequence[str], scene: Scene) -> Fi
         Menu("node", [ALL, *chosen]),
         Menu("count", ["packets", "bytes"]),
     ]
-    return with_menus(
+    return plot.with_menus(
         "traffic",
         "Traffic over time, by kind",
         "Stacked areas over time: packets or bytes a second of each kind",
@@ -141,16 +122,16 @@ def cdf(
 
     def of(option: str) -> list[tuple[str, int, Sequence[float]]]:
         return [
-            (layering, sum(row["count"] for row in found), quantiles_of(found))
+            (layering, sum(row["count"] for row in found), plot.quantiles_of(found))
             for layering in scene.layerings
             for found in [buckets.get((layering, option), [])]
         ]
 
     if len(options) < 2:
-        return shares_within(name, title, text, of(ALL), what)
+        return plot.shares_within(name, title, text, of(ALL), what)
     menu = Menu(by, [ALL, *options])
-    return with_menus(
-        name, title, text, [menu], lambda option: shares(of(option), what), shares_columns(what)
+    return plot.with_menus(
+        name, title, text, [menu], lambda option: plot.shares(of(option), what), plot.shares_columns(what)
     )
 
 
@@ -159,19 +140,19 @@ def rtt_by_prefix(rows: Rows, prefixes: Sequence[str], scene: Scene) -> Figure |
     buckets = grouped(rows, "layering", "prefix")
     data = []
     labels = shortened(prefixes)
-    for layering, place in places(scene.layerings).items():
-        found = {prefix: quantiles_of(buckets[layering, prefix]) for prefix in prefixes}
-        data.append(box(place, layering, {labels[prefix]: of for prefix, of in found.items() if of}))
+    for layering, place in plot.places(scene.layerings).items():
+        found = {prefix: plot.quantiles_of(buckets[layering, prefix]) for prefix in prefixes}
+        data.append(plot.box(place, layering, {labels[prefix]: of for prefix, of in found.items() if of}))
     known = sum(bool(trace["y"]) for trace in data)
     if not known:
         return None
     layout = {
         "boxmode": "group",
-        "xaxis": titled("round-trip time, ms", logarithmic(data, *FENCES)),
+        "xaxis": plot.titled("round-trip time, ms", plot.logarithmic(data, *plot.FENCES)),
         "yaxis": {"type": "category", "autorange": "reversed", "automargin": True, "dtick": 1},
         "height": 120 + len(prefixes) * (14 + 16 * known),
     }
-    return figure(
+    return plot.figure(
         "rtt-prefix",
         "Round-trip time by name",
         "For each prefix and capture the quartiles of round-trip times, with whiskers from 5 to 95 percent",
@@ -189,7 +170,7 @@ def unanswered_by_prefix(rows: Rows, prefixes: Sequence[str], scene: Scene) -> F
     if not any(shares_of.values()):
         return None
     chosen = [prefix for prefix in prefixes if any(shares_of.get((x, prefix)) for x in scene.layerings)]
-    return grouped_bars(
+    return plot.grouped_bars(
         "unanswered",
         "Interests without an answer, by name",
         "Bars, one for each prefix and capture: the share of its Interests that nothing answered",
@@ -219,7 +200,7 @@ def troubles(rows: Rows, scene: Scene) -> Figure | None:
         amounts = summed(by_layering[layering], "count", "event", "slice")
         return stacked_over_time(amounts, _TROUBLES, run, SLICES), layout
 
-    return with_menus(
+    return plot.with_menus(
         "troubles",
         "Retransmissions, Nacks, and what else went wrong, over time",
         "Stacked areas over time: events a second of each kind",
@@ -240,7 +221,7 @@ def progress(rows: Rows, feeds: Sequence[str], scene: Scene) -> Figure | None:
 
     def draw(feed: str) -> tuple[list[Spec], Spec]:
         data = []
-        for layering, place in places(scene.layerings).items():
+        for layering, place in plot.places(scene.layerings).items():
             run = scene.runs[layering]
             for node in sorted(nodes[feeds_of[feed]])[:MOST_NODES]:
                 found = steps.get((feeds_of[feed], layering, node), [])
@@ -251,15 +232,15 @@ def progress(rows: Rows, feeds: Sequence[str], scene: Scene) -> Figure | None:
                     newest.append(newest[-1])
                     name = layering if len(nodes[feeds_of[feed]]) == 1 else f"{layering}, {node}"
                     hover = {"hovertemplate": f"item %{{y}} at {node} by %{{x:.3f}} s"}
-                    data.append(line(place, name, seconds, newest, "hv", 1.2) | hover)
+                    data.append(plot.line(place, name, seconds, newest, "hv", 1.2) | hover)
         layout = {
-            "xaxis": {"title": {"text": "time, s"}, "range": [0, run_seconds(scene)]},
+            "xaxis": {"title": {"text": "time, s"}, "range": [0, plot.run_seconds(scene)]},
             "yaxis": {"title": {"text": "newest item"}, "rangemode": "tozero"},
         }
         return data, layout
 
     feeds_of = {label: feed for feed, label in shortened(feeds).items()}
-    return with_menus(
+    return plot.with_menus(
         "progress",
         "Progress of feeds",
         "The newest item of a feed that each node has had, over time, a line for each node",
@@ -284,5 +265,5 @@ def quantile(rows: Rows, share: float) -> float | None:
     """Return a quantile of captured.distribution, ns; None without values, or with too few for a tail."""
     if share in TAILS.values() and not are_enough(sum(row["count"] for row in rows), share):
         return None
-    found = quantiles_of(rows)
-    return at_share(found, share) * 1e6 if found else None
+    found = plot.quantiles_of(rows)
+    return plot.at_share(found, share) * 1e6 if found else None
