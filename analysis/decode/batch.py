@@ -22,7 +22,7 @@ from analysis.decode.protocols.registry import TCP_OTHER, UDP_OTHER, tcp_ports, 
 from analysis.decode.reading import NDN_PORTS
 from analysis.decode.reference import decode_frame
 from analysis.decode.tlv_batch import Octets, headers
-from analysis.packet_schema import COLUMNS
+from analysis.packet_schema import PACKETS
 from captures.formats.records import Flags, Ints, Records
 from captures.layers.layers import (
     ETHERNET,
@@ -52,7 +52,7 @@ from captures.layers.layers import (
     mac,
 )
 
-DECODED = tuple(column.name for column in COLUMNS[[column.name for column in COLUMNS].index("protocol") :])
+DECODED = tuple(PACKETS.names[PACKETS.names.index("protocol") :])
 """The columns derived from a single frame: those of decode_frame()."""
 
 TRANSPORTS = ("udp", "ethernet", "ppp")

@@ -5,7 +5,6 @@ that script periodically. Unlike fetch, this works for pages opened as files, an
 position. The final page contains its update.
 """
 
-import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
@@ -17,7 +16,7 @@ from analysis.live.cells import NOTHING
 from analysis.pit.entry import State
 from analysis.report.figures.plot import Figure, Menu, Spec, area, figure, heat_map, line, with_menus
 from analysis.report.figures.wire import KINDS
-from analysis.report.page import page
+from analysis.report.page import as_json, page
 from analysis.report.words.numbers import pretty
 
 MOST_ROWS = 40
@@ -85,7 +84,7 @@ def live_page(name: str, title: str, feed: str, state: Mapping[str, Any], shown:
 
 def update_script(state: Mapping[str, Any]) -> str:
     """Return the update script."""
-    return f"{CALL}({json.dumps(state, separators=(',', ':'), allow_nan=False)});\n"
+    return f"{CALL}({as_json(state)});\n"
 
 
 def _seconds(capture: LiveCapture, place: int) -> float:

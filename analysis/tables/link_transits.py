@@ -59,20 +59,10 @@ def link_ends(cases: Cases) -> pa.Table:
         ways = [(way, "link", link) for link in topology.links for way in _link_ways(link)]
         ways += [(way, kind, medium) for medium in topology.media for way, kind in _medium_ways(medium)]
         rows += [
-            {
-                "layering": name,
-                "interface": interface,
-                "is_out": is_out,
-                "sender": sender,
-                "receiver": receiver,
-                "way": kind,
-                "least_ns": link.least_delay_ns,
-                "delay_ns": link.delay_ns,
-                "ns_per_byte": link.ns_per_byte,
-            }
-            for (interface, is_out, sender, receiver), kind, link in ways
+            (name, *way, kind, link.least_delay_ns, link.delay_ns, link.ns_per_byte)
+            for way, kind, link in ways
         ]
-    return pa.Table.from_pylist(rows, ENDS)
+    return pa.Table.from_pylist([dict(zip(ENDS.names, row, strict=True)) for row in rows], ENDS)
 
 
 _Way = tuple[str, bool, str, str]

@@ -133,19 +133,10 @@ def steps(events: pa.Table) -> pa.Table:
         if end == "written":
             written.setdefault(place, row["time"])
         elif place in written:
-            steps_of[row["layering"]][row["feed"]].append(
-                {
-                    "layering": row["layering"],
-                    "kind": kind,
-                    "sender": other,
-                    "receiver": row["node"],
-                    "written": written[place],
-                    "read": row["time"],
-                    "log": log,
-                    "entry": int(entry),
-                    "feed": row["feed"],
-                }
-            )
+            times = {"written": written[place], "read": row["time"]}
+            ends = {"sender": other, "receiver": row["node"], "log": log, "entry": int(entry)}
+            about = {name: row[name] for name in ("layering", "feed")}
+            steps_of[row["layering"]][row["feed"]].append(about | {"kind": kind} | ends | times)
     rows = [step for feeds in steps_of.values() for step in _longest(feeds)]
     return pa.Table.from_pylist(rows, STEPS)
 
