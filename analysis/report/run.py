@@ -181,10 +181,7 @@ def _state_plots(given: _ReportInputs) -> tuple[list[Figure | None], int]:
     curves, summary = tables["state_curves"], tables["state_summary"]
     heat = tables["state_heat"]
     over_time, hidden = state.over_time(curves, heat, summary, nodes, manifest, word="State")
-    plots: list[Figure | None] = [
-        over_time,
-        state.heat(heat, summary, nodes, manifest, "State"),
-    ]
+    plots: list[Figure | None] = [over_time, state.heat(heat, summary, nodes, manifest, "State")]
     if with_pits.layerings:
         outcomes = {(row["layering"], outcome): row[outcome] for row in given.ended for outcome in OUTCOMES}
         plots += [

@@ -77,15 +77,8 @@ def record_changes(events: pa.Table, cases: Cases) -> pa.Table:
                 if min(uses)[0] > time:
                     continue  # it has not followed the feed before
                 used = min((at for at, number in uses if number >= seq), default=stop)
-                rows.append(
-                    {
-                        "layering": layering,
-                        "node": node,
-                        "feed": feed,
-                        "mapped": time,
-                        "stale_ns": max(used - time, 0),
-                    }
-                )
+                about = {"layering": layering, "node": node, "feed": feed}
+                rows.append(about | {"mapped": time, "stale_ns": max(used - time, 0)})
     return pa.Table.from_pylist(rows, RECORD_CHANGES)
 
 
