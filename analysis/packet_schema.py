@@ -14,14 +14,19 @@ class Column(NamedTuple):
     unit: str = ""
 
 
+def integer(name: str, meaning: str, unit: str = "") -> Column:
+    """Return a column of whole numbers."""
+    return Column(name, meaning, "int64", unit)
+
+
 COLUMNS = (
     Column("layering", "the layering; of captures, their run"),
     Column("interface", "where it was captured"),
     Column("node", "the node that the interface belongs to"),
     Column("direction", "`in` or `out`, seen from the node; null if the capture does not tell"),
-    Column("frame", "number of the frame in its file, from 1, as in Wireshark", "int64"),
-    Column("time", "when it was captured, since 1970-01-01 UTC or since the emulator's start", "int64", "ns"),
-    Column("frame_bytes", "length on the wire", "int64", "bytes"),
+    integer("frame", "number of the frame in its file, from 1, as in Wireshark"),
+    integer("time", "when it was captured, since 1970-01-01 UTC or since the emulator's start", "ns"),
+    integer("frame_bytes", "length on the wire", "bytes"),
     Column(
         "protocol",
         "what the frame was taken for, by its ports or Ethertype: `ndn`, another protocol that is known here"
@@ -30,32 +35,29 @@ COLUMNS = (
     Column("transport", "what carries it: `udp`, `tcp`, `websocket`, `ethernet` or `ppp`"),
     Column("src", "sender's IPv4, IPv6 or, over Ethernet, MAC address"),
     Column("dst", "receiver's address"),
-    Column("src_port", "sender's UDP or TCP port", "int64"),
-    Column("dst_port", "receiver's UDP or TCP port", "int64"),
-    Column("vlan", "the outermost VLAN tag's number", "int64"),
-    Column(
-        "eth_bytes",
-        "link layer: header, VLAN tags and padding; of a frame without protocol, all",
-        "int64",
-        "bytes",
+    integer("src_port", "sender's UDP or TCP port"),
+    integer("dst_port", "receiver's UDP or TCP port"),
+    integer("vlan", "the outermost VLAN tag's number"),
+    integer(
+        "eth_bytes", "link layer: header, VLAN tags and padding; of a frame without protocol, all", "bytes"
     ),
-    Column("ip_bytes", "IP header with options or extension headers", "int64", "bytes"),
-    Column("udp_bytes", "UDP or TCP header", "int64", "bytes"),
-    Column("carried_bytes", "what TCP carries, and UDP of other ports; 0 of others", "int64", "bytes"),
-    Column("tcp_seq", "TCP sequence number", "int64"),
-    Column("tcp_ack", "TCP acknowledgement number", "int64"),
-    Column("tcp_flags", "TCP flags: FIN 1, SYN 2, RST 4, PSH 8, ACK 16", "int64"),
-    Column("lp_bytes", "what NDNLPv2 adds around its Fragment's value", "int64", "bytes"),
-    Column("ndn_bytes", "the network-layer packet, or the fragment of it", "int64", "bytes"),
-    Column("lp_sequence", "NDNLPv2 Sequence, as a signed number", "int64"),
-    Column("frag_index", "which fragment this is; 0 if whole", "int64"),
-    Column("frag_count", "fragments of the packet; 1 if whole", "int64"),
-    Column("nack_reason", "NackReason of a Nack; 0 if it gives none", "int64"),
+    integer("ip_bytes", "IP header with options or extension headers", "bytes"),
+    integer("udp_bytes", "UDP or TCP header", "bytes"),
+    integer("carried_bytes", "what TCP carries, and UDP of other ports; 0 of others", "bytes"),
+    integer("tcp_seq", "TCP sequence number"),
+    integer("tcp_ack", "TCP acknowledgement number"),
+    integer("tcp_flags", "TCP flags: FIN 1, SYN 2, RST 4, PSH 8, ACK 16"),
+    integer("lp_bytes", "what NDNLPv2 adds around its Fragment's value", "bytes"),
+    integer("ndn_bytes", "the network-layer packet, or the fragment of it", "bytes"),
+    integer("lp_sequence", "NDNLPv2 Sequence, as a signed number"),
+    integer("frag_index", "which fragment this is; 0 if whole"),
+    integer("frag_count", "fragments of the packet; 1 if whole"),
+    integer("nack_reason", "NackReason of a Nack; 0 if it gives none"),
     Column("pit_token", "PitToken", "binary"),
-    Column("congestion_mark", "CongestionMark; null if absent or 0", "int64"),
-    Column("feed_tip", "Tip of a FeedState: the newest item that the sender has verified", "int64"),
-    Column("feed_limit", "Limit of a FeedState: the last item that the sender will push", "int64"),
-    Column("feed_first", "First of a FeedState: the oldest item that the sender can push", "int64"),
+    integer("congestion_mark", "CongestionMark; null if absent or 0"),
+    integer("feed_tip", "Tip of a FeedState: the newest item that the sender has verified"),
+    integer("feed_limit", "Limit of a FeedState: the last item that the sender will push"),
+    integer("feed_first", "First of a FeedState: the oldest item that the sender can push"),
     Column("hello", "the TLV-VALUE of a Hello (docs/controlled-push.md)", "binary"),
     Column(
         "kind",
@@ -71,15 +73,15 @@ COLUMNS = (
         "name",
         "name, as a URI; of a command of tinyISP `/DEMUX/COMMAND`; of multicast `/SOURCE/GROUP/NUMBER`",
     ),
-    Column("name_length", "length of the Name's TLV-VALUE", "int64", "bytes"),
+    integer("name_length", "length of the Name's TLV-VALUE", "bytes"),
     Column(
         "can_be_prefix", "CanBePrefix of an Interest, also of one inside a Nack; so are the next six", "bool"
     ),
     Column("must_be_fresh", "MustBeFresh", "bool"),
-    Column("nonce", "Nonce", "int64"),
-    Column("lifetime_ns", "InterestLifetime; 4 s if the Interest has none", "int64", "ns"),
-    Column("hop_limit", "HopLimit", "int64"),
-    Column("send_credit", "SendCredit of a long-lived Interest", "int64", "items"),
+    integer("nonce", "Nonce"),
+    integer("lifetime_ns", "InterestLifetime; 4 s if the Interest has none", "ns"),
+    integer("hop_limit", "HopLimit"),
+    integer("send_credit", "SendCredit of a long-lived Interest", "items"),
     Column("is_persistent", "whether it is a persistent Interest", "bool"),
     Column(
         "evidence",
@@ -92,18 +94,17 @@ COLUMNS = (
         "name of the feed, if the name is a feed item's, or a FeedState or the first segment of a multicast"
         " item says it",
     ),
-    Column("seq", "number of that item, from 1", "int64"),
-    Column("content_bytes", "length of Content's TLV-VALUE", "int64", "bytes"),
-    Column(
+    integer("seq", "number of that item, from 1"),
+    integer("content_bytes", "length of Content's TLV-VALUE", "bytes"),
+    integer(
         "payload_bytes",
         "the application's message in it: the value of SsbMessage or Payload; all of Content if the Data is"
         " not a feed's item; of multicast a segment",
-        "int64",
         "bytes",
     ),
-    Column("content_type", "ContentType of Data; 0 (BLOB) if it has none", "int64"),
-    Column("freshness_ns", "FreshnessPeriod of Data; 0 if it has none", "int64", "ns"),
-    Column("signature_type", "SignatureType of Data", "int64"),
+    integer("content_type", "ContentType of Data; 0 (BLOB) if it has none"),
+    integer("freshness_ns", "FreshnessPeriod of Data; 0 if it has none", "ns"),
+    integer("signature_type", "SignatureType of Data"),
     Column(
         "problem",
         "why a frame could not be read, or not to its end, in words that can be counted; what is unusual in"
@@ -117,6 +118,8 @@ ARROW_TYPES = {
     "string": pa.string(),
     "bool": pa.bool_(),
     "binary": pa.binary(),
+    "float64[]": pa.list_(pa.float64()),
+    "string[]": pa.list_(pa.string()),
 }
 
 

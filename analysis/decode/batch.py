@@ -22,87 +22,36 @@ from analysis.decode.protocols.registry import TCP_OTHER, UDP_OTHER, tcp_ports, 
 from analysis.decode.reading import NDN_PORTS
 from analysis.decode.reference import decode_frame
 from analysis.decode.tlv_batch import Octets, headers
-from analysis.packet_schema import COLUMNS
+from analysis.packet_schema import PACKETS
 from captures.formats.records import Flags, Ints, Records
-from captures.layers.layers import (
-    ETHERNET,
-    EXTENSIONS,
-    FAMILIES,
-    IPV4,
-    IPV6,
-    LOOP,
-    NDN,
-    NULL,
-    PPP,
-    PPP_PROTOCOLS,
-    RAW,
-    RAW_IPV4,
-    RAW_IPV6,
-    SLL,
-    SLL2,
-    SLL2_HEADER,
-    SLL_HEADER,
-    STATIONS,
-    TCP,
-    TCP_HEADER,
-    UDP,
-    UDP_HEADER,
-    VLAN_TAGS,
-    Ports,
-    mac,
-)
+from captures.layers import layers
+from captures.layers.layers import IPV4, IPV6, PPP, TCP, TCP_HEADER, UDP, UDP_HEADER, Ports, mac
 
-DECODED = tuple(column.name for column in COLUMNS[[column.name for column in COLUMNS].index("protocol") :])
+DECODED = tuple(PACKETS.names[PACKETS.names.index("protocol") :])
 """The columns derived from a single frame: those of decode_frame()."""
 
 TRANSPORTS = ("udp", "ethernet", "ppp")
 _FRAMED = 0xFF03
 _IPV4_HEADER, _IPV6_HEADER = 20, 40
-_IPV4_LAYOUT = np.dtype(
-    [
-        ("version", "u1"),
-        ("tos", "u1"),
-        ("total", ">u2"),
-        ("ident", ">u2"),
-        ("fragment", ">u2"),
-        ("ttl", "u1"),
-        ("protocol", "u1"),
-        ("checksum", ">u2"),
-        ("src", "<u4"),
-        ("dst", "<u4"),
-        ("src_port", ">u2"),
-        ("dst_port", ">u2"),
-        ("length", ">u2"),
-        ("rest", "V2"),
-    ]
+
+
+def _layout(fields: str) -> np.dtype[np.void]:
+    """Return the layout of a header from its fields, each with numpy's letters for its type."""
+    return np.dtype([(name, kind) for name, kind in map(str.split, fields.split(","))])
+
+
+_IPV4_LAYOUT = _layout(
+    "version u1, tos u1, total >u2, ident >u2, fragment >u2, ttl u1, protocol u1, checksum >u2,"
+    " src <u4, dst <u4, src_port >u2, dst_port >u2, length >u2, rest V2"
 )
-_IPV6_LAYOUT = np.dtype(
-    [
-        ("version", "u1"),
-        ("flow", "V3"),
-        ("total", ">u2"),
-        ("protocol", "u1"),
-        ("hops", "u1"),
-        ("src", "V16"),
-        ("dst", "V16"),
-        ("src_port", ">u2"),
-        ("dst_port", ">u2"),
-        ("length", ">u2"),
-        ("rest", "V2"),
-    ]
+_IPV6_LAYOUT = _layout(
+    "version u1, flow V3, total >u2, protocol u1, hops u1,"
+    " src V16, dst V16, src_port >u2, dst_port >u2, length >u2, rest V2"
 )
-_TCP_LAYOUT = np.dtype(
-    [
-        ("src_port", ">u2"),
-        ("dst_port", ">u2"),
-        ("tcp_seq", ">u4"),
-        ("tcp_ack", ">u4"),
-        ("offset", "u1"),
-        ("tcp_flags", "u1"),
-        ("rest", "V6"),
-    ]
+_TCP_LAYOUT = _layout(
+    "src_port >u2, dst_port >u2, tcp_seq >u4, tcp_ack >u4, offset u1, tcp_flags u1, rest V6"
 )
-_STATION_LAYOUT = np.dtype([("first", "V6"), ("second", "V6"), ("third", "V6"), ("rest", "V2")])
+_STATION_LAYOUT = _layout("first V6, second V6, third V6, rest V2")
 
 
 class _Reached(NamedTuple):
@@ -153,7 +102,7 @@ def decode_records(
         ]
         found = [
             *(_transport(octets, records, packets, ports, columns, slow) for packets in over_ip),
-            _ethernet(octets, records, *_of(NDN, rows, reached), link_type, columns, slow),
+            _ethernet(octets, records, *_of(layers.NDN, rows, reached), link_type, columns, slow),
         ]
         has_vlan = (reached.vlan >= 0) & columns.has_text("transport")[rows]
         columns.put_where("vlan", rows, has_vlan, reached.vlan)
@@ -191,20 +140,20 @@ def _reach(octets: Octets, records: Records, rows: Ints, link_type: int) -> _Rea
     at = records.at[rows]
     vlan = np.full(len(rows), -1)
     word = octets.words
-    if link_type in (ETHERNET, SLL):
-        size = 14 if link_type == ETHERNET else SLL_HEADER
+    if link_type in (layers.ETHERNET, layers.SLL):
+        size = 14 if link_type == layers.ETHERNET else layers.SLL_HEADER
         protocol = (word(at + size - 8)).view(np.int64) & 0xFFFF
-    elif link_type == SLL2:
-        size = SLL2_HEADER
+    elif link_type == layers.SLL2:
+        size = layers.SLL2_HEADER
         protocol = (word(at) >> np.uint64(48)).view(np.int64)
-    elif link_type in (NULL, LOOP):
+    elif link_type in (layers.NULL, layers.LOOP):
         size = 4
         family = (word(at) >> np.uint64(32)).astype(np.uint32)
         family = np.minimum(family, family.byteswap())
         protocol = np.zeros(len(rows), np.int64)
-        for number, ethertype in FAMILIES.items():
+        for number, ethertype in layers.FAMILIES.items():
             protocol[family == number] = ethertype
-    elif link_type in RAW:
+    elif link_type in layers.RAW:
         size = 0
         version = octets.data[at] >> 4
         protocol = np.where(version == 4, IPV4, np.where(version == 6, IPV6, 0))
@@ -212,17 +161,17 @@ def _reach(octets: Octets, records: Records, rows: Ints, link_type: int) -> _Rea
         size = 2
         ppp = (word(at) >> np.uint64(48)).view(np.int64)
         protocol = np.where((ppp == _FRAMED) | (ppp & 0x100 != 0), -1, 0)
-        for known, ethertype in PPP_PROTOCOLS.items():
+        for known, ethertype in layers.PPP_PROTOCOLS.items():
             protocol[ppp == known] = ethertype
-    elif link_type in (RAW_IPV4, RAW_IPV6):
-        return _Reached(np.full(len(rows), IPV4 if link_type == RAW_IPV4 else IPV6), at, vlan)
+    elif link_type in (layers.RAW_IPV4, layers.RAW_IPV6):
+        return _Reached(np.full(len(rows), IPV4 if link_type == layers.RAW_IPV4 else IPV6), at, vlan)
     else:
         return _Reached(np.full(len(rows), -1), at, vlan)
     captured = records.captured[rows]
     protocol[captured < (size or 1)] = -1
     at = at + size
-    if link_type in (ETHERNET, SLL, SLL2):
-        while len(tagged := np.flatnonzero(_among(protocol, VLAN_TAGS))):
+    if link_type in (layers.ETHERNET, layers.SLL, layers.SLL2):
+        while len(tagged := np.flatnonzero(_among(protocol, layers.VLAN_TAGS))):
             tag = word(at[tagged])
             first = vlan[tagged] < 0
             vlan[tagged[first]] = (tag[first] >> np.uint64(48)).view(np.int64) & 0xFFF
@@ -285,7 +234,7 @@ def _ipv6(octets: Octets, records: Records, rows: Ints, at: Ints) -> _Packets:
     end = at + _IPV6_HEADER + head["total"].astype(np.int64)
     there = records.at[rows] + records.captured[rows]
     plain = (head["version"] >> 4 == 6) & (at + _IPV6_HEADER <= there)
-    plain &= ~_among(head["protocol"], EXTENSIONS)
+    plain &= ~_among(head["protocol"], layers.EXTENSIONS)
     return _Packets(rows, at, end, _IPV6_HEADER, head, plain)
 
 
@@ -400,7 +349,7 @@ def _ethernet(
         stations = octets.rows(records.at[rows], _STATION_LAYOUT)
         columns.put_texts("protocol", rows, 0, [NDN_PROTOCOL])
         columns.put_texts("transport", rows, 0, TRANSPORTS[2:] if link_type in PPP else TRANSPORTS[1:2])
-        for name, where in zip(("src", "dst"), STATIONS.get(link_type, ()), strict=False):
+        for name, where in zip(("src", "dst"), layers.STATIONS.get(link_type, ()), strict=False):
             if where.start is not None:
                 field = ("first", "second", "third")[where.start // 6]
                 _put_addresses(columns, name, rows, stations[field], mac)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from analysis.decode.protocols.protocol import Ends
 from analysis.decode.protocols.registry import PROTOCOLS
-from analysis.packet_schema import Column
+from analysis.packet_schema import Column, integer
 from base.timers import earliest
 from captures.layers.streams import ACK, FIN, RST, SYN, Chunk, Segment, Stream
 
@@ -27,31 +27,27 @@ CONNECTIONS = (
     ),
     Column("src", "address of the end that opened it"),
     Column("dst", "address of the other end"),
-    Column("src_port", "port of the end that opened it", "int64"),
-    Column("dst_port", "port of the other end", "int64"),
-    Column("opened", "time of the first SYN; null if it was open when the capture began", "int64", "ns"),
-    Column(
-        "closed", "time of the second end’s FIN, or of the first RST; null if it stays open", "int64", "ns"
-    ),
+    integer("src_port", "port of the end that opened it"),
+    integer("dst_port", "port of the other end"),
+    integer("opened", "time of the first SYN; null if it was open when the capture began", "ns"),
+    integer("closed", "time of the second end’s FIN, or of the first RST; null if it stays open", "ns"),
     Column("ended", "`fin`, `rst`, or `open` when the capture ended"),
-    Column(
+    integer(
         "handshake_ns",
         "round trip of the handshake: from the first SYN to its answer or, at the end that accepts, from its"
         " answer to what acknowledges that; null if it was not completed",
-        "int64",
         "ns",
     ),
-    Column("sent_bytes", "bytes of the stream that the node sent, each once", "int64", "bytes"),
-    Column("received_bytes", "bytes of the stream that it received, each once", "int64", "bytes"),
-    Column("sent_segments", "segments that it sent", "int64", "segments"),
-    Column("received_segments", "segments that it received", "int64", "segments"),
-    Column(
+    integer("sent_bytes", "bytes of the stream that the node sent, each once", "bytes"),
+    integer("received_bytes", "bytes of the stream that it received, each once", "bytes"),
+    integer("sent_segments", "segments that it sent", "segments"),
+    integer("received_segments", "segments that it received", "segments"),
+    integer(
         "sent_again",
         "of those sent, the ones that brought nothing new: all their bytes, SYN or FIN had been sent before",
-        "int64",
         "segments",
     ),
-    Column("received_again", "of those received, the same", "int64", "segments"),
+    integer("received_again", "of those received, the same", "segments"),
 )
 """The table of connections: a row for each connection and captured end. Without directions in the capture,
 the node counts as the opener's end.

@@ -17,7 +17,7 @@ import pyarrow as pa
 from analysis.decode.connections import CapturePlace, Connection, Row, Tracker, View
 from analysis.decode.protocols.protocol import PAYLOAD, UNREAD, Declaration, Framer, Message
 from analysis.decode.protocols.registry import PROTOCOLS
-from analysis.packet_schema import ARROW_TYPES, Column, schema_of
+from analysis.packet_schema import ARROW_TYPES, Column, integer, schema_of
 from base.key_log import Secrets
 from captures.layers.streams import Stream, distance
 
@@ -35,24 +35,21 @@ _MESSAGE = (
     Column("node", "the node at which it was seen"),
     Column("interface", "where it was captured"),
     Column("direction", "`in` or `out`, seen from the node; null if the capture does not tell"),
-    Column("frame", "number of the frame with which all of the message had been seen", "int64"),
-    Column("time", "when that frame was captured", "int64", "ns"),
+    integer("frame", "number of the frame with which all of the message had been seen"),
+    integer("time", "when that frame was captured", "ns"),
     Column("src", "sender's address"),
     Column("dst", "receiver's address"),
-    Column("src_port", "sender's TCP port", "int64"),
-    Column("dst_port", "receiver's TCP port", "int64"),
+    integer("src_port", "sender's TCP port"),
+    integer("dst_port", "receiver's TCP port"),
 )
 _SIZES = (
     Column("feed", "name of the feed that it is about"),
-    Column("seq", "number of the item that it brings, from 1", "int64"),
-    Column("stream_bytes", "its bytes of the stream", "int64", "bytes"),
-    Column(
-        "frame_bytes",
-        "these, and their share of the headers of the frames that brought them first",
-        "int64",
-        "bytes",
+    integer("seq", "number of the item that it brings, from 1"),
+    integer("stream_bytes", "its bytes of the stream", "bytes"),
+    integer(
+        "frame_bytes", "these, and their share of the headers of the frames that brought them first", "bytes"
     ),
-    Column("payload_bytes", "the message of a feed in it", "int64", "bytes"),
+    integer("payload_bytes", "the message of a feed in it", "bytes"),
 )
 
 
@@ -60,7 +57,7 @@ def columns(protocol: Declaration) -> tuple[Column, ...]:
     """Return the columns of a protocol's table: a row for each message and place that saw it."""
     kinds = ", ".join(f"`{kind}` ({title})" for kind, title in protocol.kinds.items())
     layers = (
-        Column(f"{layer.key}_bytes", f"of its bytes of the stream: {layer.title}", "int64", "bytes")
+        integer(f"{layer.key}_bytes", f"of its bytes of the stream: {layer.title}", "bytes")
         for layer in protocol.layers
     )
     return (*_MESSAGE, Column("kind", kinds), *_SIZES, *layers, *protocol.columns)

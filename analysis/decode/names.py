@@ -57,11 +57,8 @@ def distinct(octets: Octets, start: Ints, length: Ints) -> tuple[Ints, pa.Array]
     """
     # Zero-copy: strings and the gaps between them; then every other one.
     bounds = np.empty(2 * len(start) + 1, np.int32)
-    bounds[:-1:2], bounds[1::2], bounds[-1] = (
-        start,
-        start + length,
-        start[-1] + length[-1] if len(start) else 0,
-    )
+    bounds[:-1:2], bounds[1::2] = start, start + length
+    bounds[-1] = start[-1] + length[-1] if len(start) else 0
     parts = pa.Array.from_buffers(
         pa.binary(), 2 * len(start), [None, pa.py_buffer(bounds), pa.py_buffer(octets.data)]
     )

@@ -102,6 +102,14 @@ class _Lp(NamedTuple):
         return value
 
 
+class _Bodies(NamedTuple):
+    """Offsets and lengths of the Names of Interests and Data, and offsets of Content, by row; 0 if absent."""
+
+    names: Ints
+    lengths: Ints
+    contents: Ints
+
+
 def decode_packets(
     octets: Octets, rows: Ints, start: Ints, length: Ints, columns: Columns, slow: Flags
 ) -> None:
@@ -128,14 +136,12 @@ def decode_packets(
         slow[rows[framed[inside & ~whole]]] = True
         kind[framed] = np.where(inside & whole, inner, 0)
         begin[framed] = first
-    names = np.zeros(columns.count, np.int64)
-    lengths = np.zeros(columns.count, np.int64)
-    contents = np.zeros(columns.count, np.int64)
+    found = _Bodies(*(np.zeros(columns.count, np.int64) for _ in _Bodies._fields))
     for of_kind, decode in ((INTEREST, _decode_interests), (DATA, _decode_data)):
         some = np.flatnonzero(good & (kind == of_kind))
         if len(some):
-            decode(octets, rows[some], begin[some], end[some], columns, slow, names, lengths, contents)
-    _decode_names(octets, columns, slow, names, lengths, contents)
+            decode(octets, rows[some], begin[some], end[some], columns, slow, found)
+    _decode_names(octets, columns, slow, found)
 
 
 def _walk_lp(octets: Octets, at: Ints, end: Ints) -> _Lp:
@@ -254,15 +260,7 @@ def _decode_evidence(
 
 
 def _decode_interests(
-    octets: Octets,
-    rows: Ints,
-    at: Ints,
-    end: Ints,
-    columns: Columns,
-    slow: Flags,
-    names: Ints,
-    lengths: Ints,
-    contents: Ints,
+    octets: Octets, rows: Ints, at: Ints, end: Ints, columns: Columns, slow: Flags, found: _Bodies
 ) -> None:
     seen = _INTEREST.walk(octets, at, end)
     good = seen.good
@@ -296,19 +294,11 @@ def _decode_interests(
     columns.put_where("hop_limit", rows, seen.is_present(_HOP_LIMIT), seen.number(octets, _HOP_LIMIT))
     columns.put_where("send_credit", rows, is_lli, seen.number(octets, SEND_CREDIT))
     columns.put_texts("kind", rows, is_lli.astype(np.int64), [KINDS[PLAIN], KINDS[LLI]])
-    names[rows[good]], lengths[rows[good]] = seen.start(NAME)[good], seen.length(NAME)[good]
+    found.names[rows[good]], found.lengths[rows[good]] = seen.start(NAME)[good], seen.length(NAME)[good]
 
 
 def _decode_data(
-    octets: Octets,
-    rows: Ints,
-    at: Ints,
-    end: Ints,
-    columns: Columns,
-    slow: Flags,
-    names: Ints,
-    lengths: Ints,
-    contents: Ints,
+    octets: Octets, rows: Ints, at: Ints, end: Ints, columns: Columns, slow: Flags, found: _Bodies
 ) -> None:
     seen = _DATA.walk(octets, at, end)
     good = seen.good
@@ -332,8 +322,8 @@ def _decode_data(
     columns.put_texts("kind", rows, 0, [KINDS[ITEM]])
     columns.put("content_bytes", rows, seen.length(_CONTENT))
     columns.put("payload_bytes", rows, seen.length(_CONTENT))
-    names[rows[good]], lengths[rows[good]] = seen.start(NAME)[good], seen.length(NAME)[good]
-    contents[rows] = seen.start(_CONTENT)
+    found.names[rows[good]], found.lengths[rows[good]] = seen.start(NAME)[good], seen.length(NAME)[good]
+    found.contents[rows] = seen.start(_CONTENT)
 
 
 def _bounds(start: Ints, length: Ints, good: Flags) -> tuple[Ints, Ints]:
@@ -341,25 +331,23 @@ def _bounds(start: Ints, length: Ints, good: Flags) -> tuple[Ints, Ints]:
     return start, np.where(good, start + length, start)
 
 
-def _decode_names(
-    octets: Octets, columns: Columns, slow: Flags, places: Ints, lengths: Ints, contents: Ints
-) -> None:
-    rows = np.flatnonzero((places > 0) & ~slow)
+def _decode_names(octets: Octets, columns: Columns, slow: Flags, found: _Bodies) -> None:
+    rows = np.flatnonzero((found.names > 0) & ~slow)
     if not len(rows):
         return
-    names = read_names(octets, places[rows], lengths[rows])
+    names = read_names(octets, found.names[rows], found.lengths[rows])
     good, feed, seq = names.good[names.of], names.feed[names.of], names.seq[names.of]
     is_item = feed >= 0
     # SendCredit is for feed items.
     _, is_lli = columns.of("send_credit")
     slow[rows[~good | is_lli[rows] & ~is_item]] = True
     columns.put_texts("name", rows, names.of, names.uri)
-    columns.put("name_length", rows, lengths[rows])
+    columns.put("name_length", rows, found.lengths[rows])
     if is_item.any():
         items = rows[is_item]
         columns.put_texts("feed", items, feed[is_item], names.feeds)
         columns.put("seq", items, seq[is_item])
-        _decode_payloads(octets, items, contents, columns)
+        _decode_payloads(octets, items, found.contents, columns)
 
 
 def _decode_payloads(octets: Octets, rows: Ints, contents: Ints, columns: Columns) -> None:

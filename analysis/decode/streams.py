@@ -18,7 +18,7 @@ from analysis.decode.protocols.registry import framed
 from analysis.decode.reading import SEGMENTS
 from analysis.decode.reference import Link, decode_payload
 from analysis.files import Rows
-from analysis.packet_schema import ARROW_TYPES, COLUMNS, PACKETS, schema_of
+from analysis.packet_schema import ARROW_TYPES, PACKETS, schema_of
 from base.key_log import Secrets
 from captures.layers import websocket
 from captures.layers.packet_stream import PacketStream
@@ -124,9 +124,7 @@ def _packets(segments: list[Row]) -> tuple[Rows, Counter[tuple[str, str, str]]]:
 
 
 _OF_SEGMENT = frozenset(SEGMENTS.names) & frozenset(PACKETS.names) - {"tcp_seq", "tcp_ack", "tcp_flags"}
-_OF_PACKET = tuple(column.name for column in COLUMNS)[
-    [column.name for column in COLUMNS].index(Link._fields[0]) :
-]
+_OF_PACKET = PACKETS.names[PACKETS.names.index(Link._fields[0]) :]
 
 
 def _packet(flow: _Flow, packet: bytes) -> dict[str, Any]:

@@ -110,17 +110,9 @@ def rates(
                 key = (interface, what)
                 packets[key] = _NEW * number_of / period_s + (1 - _NEW) * packets[key]
                 kilobytes[key] = _NEW * size / 1024 / period_s + (1 - _NEW) * kilobytes[key]
-                yield (
-                    (place + 1) * period_s,
-                    node,
-                    number,
-                    f"netdev://{interface}-to-{peer}",
-                    what,
-                    packets[key],
-                    kilobytes[key],
-                    number_of,
-                    size / 1024,
-                )
+                face = number, f"netdev://{interface}-to-{peer}"
+                amounts = packets[key], kilobytes[key], number_of, size / 1024
+                yield (place + 1) * period_s, node, *face, what, *amounts
 
 
 def delays(
@@ -147,21 +139,12 @@ def delays(
         requests = [time for time in asked[row["node"], row["feed"], row["seq"]] if time <= row["delivered"]]
         last = min([row["latency_ns"], *(row["delivered"] - time for time in requests)])
         hops = _hops(came, row["node"], row["feed"], row["seq"])
+        about = (row["delivered"] - start) / 1e9, row["node"], apps.get(row["feed"], 0), row["seq"]
         for what, delay, count in (
             ("LastDelay", last, 1 if requests else 0),
             ("FullDelay", row["latency_ns"], len(requests)),
         ):
-            yield (
-                (row["delivered"] - start) / 1e9,
-                row["node"],
-                apps.get(row["feed"], 0),
-                row["seq"],
-                what,
-                delay / 1e9,
-                delay / 1e3,
-                count,
-                hops,
-            )
+            yield *about, what, delay / 1e9, delay / 1e3, count, hops
 
 
 def _hops(came: dict[tuple[str, str, int], tuple[int, str]], node: str, feed: str, seq: int) -> int:
@@ -202,14 +185,9 @@ def cache(run: Run, layering: str, period_s: float) -> Iterator[tuple[Any, ...]]
     for before, place in pairwise(range(last + 1)):
         for node in by_node:
             (hits, misses), (old_hits, old_misses) = so_far[node, place], so_far[node, before]
-            # A restarted node counts from 0 again.
-            yield place * period_s, node, "CacheHits", hits - old_hits if hits >= old_hits else hits
-            yield (
-                place * period_s,
-                node,
-                "CacheMisses",
-                misses - old_misses if misses >= old_misses else misses,
-            )
+            for what, now, old in (("CacheHits", hits, old_hits), ("CacheMisses", misses, old_misses)):
+                # A restarted node counts from 0 again.
+                yield place * period_s, node, what, now - old if now >= old else now
 
 
 def _faces(run: Run) -> list[tuple[str, int, str, str]]:

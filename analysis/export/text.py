@@ -91,17 +91,8 @@ def agreement_text(study: Study) -> str:
         name = ", ".join(filter(None, (each.layering, each.group, each.network if several else "")))
         metric = f"{each.metric.title}, {each.metric.unit}"
         verdict = "agrees" if each.agrees else "DISAGREES"
-        lines.append(
-            [
-                name,
-                metric,
-                number(each.emulated),
-                number(each.real),
-                difference_text(each),
-                each.bound,
-                verdict,
-            ]
-        )
+        values = number(each.emulated), number(each.real), difference_text(each)
+        lines.append([name, metric, *values, each.bound, verdict])
     is_late = any(
         each.metric.key == "latency_p50"
         and not each.agrees

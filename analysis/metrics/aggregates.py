@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from analysis.columns.rows import grouped, summed
 from analysis.columns.samples import without_tails
 from analysis.columns.values import ALL, HELD
 from analysis.decode.protocols.registry import PROTOCOLS
@@ -32,10 +33,7 @@ def ratio(value: float | None, of: float | None, scale: int = 1) -> float | None
 
 def by_layering(table: pa.Table) -> dict[str, Rows]:
     """Return a table's rows by layering."""
-    grouped: defaultdict[str, Rows] = defaultdict(list)
-    for row in table.to_pylist():
-        grouped[row["layering"]].append(row)
-    return grouped
+    return grouped(table.to_pylist(), "layering")
 
 
 def single(table: pa.Table) -> Totals:
@@ -218,9 +216,7 @@ LINK_USE = schema_of("layering string, interface string, link_use float64")
 
 def link_use(sent: pa.Table, links: pa.Table) -> pa.Table:
     """Return LINK_USE; `sent` is analysis.tables.overhead.traffic, `links` analysis.run.context.LINKS."""
-    sizes: defaultdict[tuple[str, str], int] = defaultdict(int)
-    for row in sent.to_pylist():
-        sizes[row["layering"], row["interface"]] += row["frame_bytes"]
+    sizes = summed(sent.to_pylist(), "frame_bytes", "layering", "interface")
     rows = [
         {
             "layering": link["layering"],
@@ -269,10 +265,8 @@ def queue_totals(samples: pa.Table) -> Totals:
     """
     totals = {}
     for layering, rows in by_layering(samples).items():
-        queues: defaultdict[str, Rows] = defaultdict(list)
-        for row in rows:
-            queues[row["interface"]].append(row)
-        shares = [np.percentile([row["queue_bytes"] for row in queue], (50, 99)) for queue in queues.values()]
+        queues = grouped(rows, "interface").values()
+        shares = [np.percentile([row["queue_bytes"] for row in queue], (50, 99)) for queue in queues]
         totals[layering] = {
             "queue_p50": float(max(half for half, _ in shares)),
             "queue_p99": float(max(most for _, most in shares)),

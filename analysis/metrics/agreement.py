@@ -6,6 +6,7 @@ retransmissions at other moments and, over TCP, by acknowledgements that Linux t
 """
 
 from collections.abc import Callable
+from itertools import product
 from typing import NamedTuple
 
 from analysis.metrics.catalogue import BY_KEY, Metric
@@ -54,27 +55,15 @@ def agreement(study: Study) -> list[AgreementCheck]:
     if study.key != NET or EMULATOR not in study.xs:
         return []
     found = []
-    for layering in study.layerings:
-        for group in study.groups:
-            for network in study.xs:
-                for key, (bound, text) in _BOUNDS.items():
-                    emulated = study.values.get((key, layering, Point(EMULATOR, group)))
-                    real = study.values.get((key, layering, Point(network, group)))
-                    if network == EMULATOR or emulated is None or real is None:
-                        continue
-                    agrees = abs(real.mean - emulated.mean) <= bound(emulated.mean)
-                    found.append(
-                        AgreementCheck(
-                            layering,
-                            group,
-                            str(network),
-                            BY_KEY[key],
-                            emulated.mean,
-                            real.mean,
-                            text,
-                            agrees,
-                        )
-                    )
+    for layering, group, network, key in product(study.layerings, study.groups, study.xs, _BOUNDS):
+        emulated = study.values.get((key, layering, Point(EMULATOR, group)))
+        real = study.values.get((key, layering, Point(network, group)))
+        if network == EMULATOR or emulated is None or real is None:
+            continue
+        bound, text = _BOUNDS[key]
+        means = emulated.mean, real.mean
+        agrees = abs(real.mean - emulated.mean) <= bound(emulated.mean)
+        found.append(AgreementCheck(layering, group, str(network), BY_KEY[key], *means, text, agrees))
     return found
 
 

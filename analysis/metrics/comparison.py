@@ -18,11 +18,7 @@ _COUNTS = (
 """Metrics that are 0, not unknown, without counts."""
 
 MEASURES = pa.schema(
-    [
-        ("layering", pa.string()),
-        ("position", pa.int64()),
-        *((metric.key, pa.float64()) for metric in METRICS),
-    ]
+    [*schema_of("layering string, position int64"), *((metric.key, pa.float64()) for metric in METRICS)]
 )
 """A row per layering: its position in the run, and each of METRICS; null where undefined."""
 

@@ -5,7 +5,7 @@ picture's packets are those under its name. Over Scuttlebutt's peer protocol the
 their answers; wants name several pictures at a time, and count for all together.
 """
 
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Iterable
 from statistics import median
 from typing import Any
@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
+from analysis.columns.rows import grouped
 from analysis.columns.samples import are_enough
 from analysis.files import Rows
 from analysis.metrics.aggregates import Totals, ratio
@@ -90,10 +91,8 @@ def totals(events: pa.Table, traffic: pa.Table, nodes: pa.Table) -> Totals:
     `events` has EVENTS, `traffic` PICTURES, `nodes` analysis.run.context.NODES.
     """
     found: dict[str, dict[str, Any]] = {}
-    by_case: defaultdict[str, Rows] = defaultdict(list)
     concerns = pc.is_in(events["event"], pa.array([SHARED, SHOWN, "joined"]))
-    for row in events.filter(concerns).select(EVENTS).to_pylist():
-        by_case[row["layering"]].append(row)
+    by_case = grouped(events.filter(concerns).select(EVENTS).to_pylist(), "layering")
     for layering, rows in by_case.items():
         shared = _firsts(row for row in rows if row["event"] == SHARED)
         if not shared:
@@ -133,9 +132,7 @@ def _joins(rows: Rows) -> dict[tuple[str, str], int]:
 
 def _expected(rows: Rows, shared: dict[tuple[Any, ...], dict[str, Any]]) -> int:
     """Return how many pictures readers expect: each of a feed for each node that joined it."""
-    readers: defaultdict[str, int] = defaultdict(int)
-    for _, feed in _joins(rows):
-        readers[feed] += 1
+    readers = Counter(feed for _, feed in _joins(rows))
     return sum(readers[row["feed"]] for row in shared.values())
 
 
@@ -156,11 +153,11 @@ def _costs(
     """Return the metrics of packets: `authors` and `sizes` are by picture."""
     content = sum(row["content_bytes"] for row in traffic)
     again = sum(max(0, row["content_bytes"] - sizes.get(row["picture"], 0)) for row in traffic)
-    served: defaultdict[str, int] = defaultdict(int)
+    served: Counter[str] = Counter()
     for row in traffic:
         who = "relays" if row["node"] in forwarders else "others"
         served["authors" if row["node"] == authors.get(row["picture"]) else who] += row["served_bytes"]
-    every = sum(served.values())
+    every = served.total()
     return {
         "picture_bytes": ratio(sum(row["frame_bytes"] for row in traffic), shown),
         "picture_again": ratio(again, content, 100),

@@ -16,8 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from analysis.errors import AnalysisError, reason
 from analysis.files import Rows
-from analysis.metrics.captures import aggregates as capture_aggregates
-from analysis.metrics.captures import names as capture_names
+from analysis.metrics.captures import aggregates, names
 from analysis.pit.entry import State
 from analysis.pit.windows import levels
 from analysis.report.capture.contents import MOST_FEEDS, Contents
@@ -67,14 +66,14 @@ def gather(tables: Path, spark: SparkSession) -> Contents:
     packets = _read(spark, tables, schema.PACKETS)
     if packets is None:
         raise AnalysisError(f"{tables / 'packets'}: no tables of packets: feednet analyze writes them")
-    interfaces = _rows(capture_aggregates.interfaces(packets), "layering", "node", "interface")
+    interfaces = _rows(aggregates.interfaces(packets), "layering", "node", "interface")
     with_frames = _spans(interfaces)
     runs = dict.fromkeys(reports, Span(0, 1)) | with_frames
     layerings = [*reports, *sorted(runs.keys() - reports.keys(), key=natural_order)]
     if not layerings:
         raise AnalysisError(f"{tables}: neither packets nor a summary.json that tells of captures without")
     spans = _frame(spark, [{"layering": run} | runs[run]._asdict() for run in layerings])
-    with set_aside(capture_aggregates.sightings(packets, spans), tables / ".sightings") as seen:
+    with set_aside(aggregates.sightings(packets, spans), tables / ".sightings") as seen:
         given = _Inputs(spark, packets, runs, spans, seen, tables)
         nodes = {(row["layering"], row["node"]) for row in interfaces}
         parts = in_parallel(
@@ -111,46 +110,42 @@ class _Inputs(NamedTuple):
 
 def _wire(given: _Inputs, nodes: Collection[str]) -> dict[str, Rows]:
     """Return wire traffic, the delays between `nodes`, and response times of Interests."""
-    ways = _rows(
-        capture_aggregates.ways(given.seen), "layering", "node", "interface", "direction", "src", "dst"
-    )
+    ways = _rows(aggregates.ways(given.seen), "layering", "node", "interface", "direction", "src", "dst")
     fields = ("layering", "node", "interface", "direction", "src", "dst", "sender", "receiver")
     whose = [{name: getattr(way, name) for name in fields} for way in counted(ways)]
     named = _frame(given.spark, whose, *fields)
     found = {
         "ways": ways,
-        "load": _rows(
-            capture_aggregates.load(given.seen, named), "layering", "sender", "receiver", "slice", "kind"
-        ),
-        "by_node": _rows(capture_aggregates.by_node(given.seen), "layering", "node", "slice", "kind"),
+        "load": _rows(aggregates.load(given.seen, named), "layering", "sender", "receiver", "slice", "kind"),
+        "by_node": _rows(aggregates.by_node(given.seen), "layering", "node", "slice", "kind"),
         "overhead": _rows(given.read(schema.OVERHEAD), "layering", "layer"),
         "hops": [],
         "hop_times": [],
     }
     if nodes:
         numbered = _frame(given.spark, [{"node": node, "number": place} for place, node in enumerate(nodes)])
-        with set_aside(capture_aggregates.hops(given.packets, numbered), given.tables / ".hops") as hopped:
+        with set_aside(aggregates.hops(given.packets, numbered), given.tables / ".hops") as hopped:
             ends = ("layering", "sender", "receiver")
-            found["hops"] = _rows(capture_aggregates.hop_summary(hopped), *ends)
+            found["hops"] = _rows(aggregates.hop_summary(hopped), *ends)
             pair = hopped.withColumn("pair", F.concat_ws(" to ", "sender", "receiver"))
             found["hop_times"] = _rows(
-                capture_aggregates.distribution(pair, "delay_ns", "layering", "pair"),
+                aggregates.distribution(pair, "delay_ns", "layering", "pair"),
                 "layering",
                 "pair",
                 "bucket",
             )
     once = _frame(given.spark, askers(ways), "layering", "node", "interface", "direction")
-    requests = capture_aggregates.counted_once(given.read(schema.TRANSACTIONS), once)
-    plain = capture_names.prefixed(requests.where(F.col("kind") == "interest"))
+    requests = aggregates.counted_once(given.read(schema.TRANSACTIONS), once)
+    plain = names.prefixed(requests.where(F.col("kind") == "interest"))
     where = F.when(F.col("direction") == "out", F.concat("node", F.lit(" asks")))
     where = where.when(F.col("direction") == "in", F.concat(F.lit("others ask "), "node"))
     located = plain.withColumn("who", where.otherwise(F.col("node")))
-    counts = capture_aggregates.tallied(located, "layering", "who", "prefix", "nack_reason")
+    counts = aggregates.tallied(located, "layering", "who", "prefix", "nack_reason")
     with set_aside(counts, given.tables / ".tallies") as tallies:
-        found["answers"] = _rows(capture_aggregates.answers(tallies, "layering", "who"), "layering", "who")
+        found["answers"] = _rows(aggregates.answers(tallies, "layering", "who"), "layering", "who")
         if found["answers"]:
-            found["nacks"] = _rows(capture_aggregates.nacks(tallies), "layering", "nack_reason")
-            times = capture_aggregates.round_trips(tallies, "layering", "who")
+            found["nacks"] = _rows(aggregates.nacks(tallies), "layering", "nack_reason")
+            times = aggregates.round_trips(tallies, "layering", "who")
             found["rtt"] = _rows(times, "layering", "who", "bucket")
             found |= _by_prefix(tallies)
     return {"nacks": [], "rtt": [], "prefixes": [], "rtt_prefixes": []} | found
@@ -158,19 +153,19 @@ def _wire(given: _Inputs, nodes: Collection[str]) -> dict[str, Rows]:
 
 def _by_prefix(tallies: DataFrame) -> dict[str, Rows]:
     """Return answers and round trips by prefix, at the deepest level with few enough prefixes."""
-    depths = _rows(capture_names.depths(tallies, DEEPEST), "depth")
+    depths = _rows(names.depths(tallies, DEEPEST), "depth")
     fitting = [row["depth"] for row in depths if row["prefixes"] <= MOST_PREFIXES]
     depth = max(fitting, default=1)
     if depths[depth - 1]["prefixes"] == 1 and depth < DEEPEST:
         depth += 1
-    shorter = tallies.withColumn("prefix", capture_names.cut("prefix", depth))
+    shorter = tallies.withColumn("prefix", names.cut("prefix", depth))
     totals = shorter.groupBy("prefix").agg(F.sum("requests").alias("requests"))
     top = _rows(totals.orderBy(F.desc("requests"), "prefix").limit(MOST_PREFIXES), "prefix")
     of_top = shorter.where(F.col("prefix").isin([row["prefix"] for row in top]))
     by_prefix = ("layering", "prefix")
     return {
-        "prefixes": _rows(capture_aggregates.answers(of_top, *by_prefix), *by_prefix),
-        "rtt_prefixes": _rows(capture_aggregates.round_trips(of_top, *by_prefix), *by_prefix, "bucket"),
+        "prefixes": _rows(aggregates.answers(of_top, *by_prefix), *by_prefix),
+        "rtt_prefixes": _rows(aggregates.round_trips(of_top, *by_prefix), *by_prefix, "bucket"),
     }
 
 
@@ -180,12 +175,12 @@ def _state(given: _Inputs, lines: int) -> dict[str, Rows]:
     bins = max(40, min(300, POINTS // (6 * lines)))
     found = levels.scan(given.read(schema.PIT_OCCUPANCY), given.runs, State._fields, bins)
     intervals = given.read(schema.PIT_INTERVALS)
-    lives = capture_aggregates.distribution(capture_aggregates.lifetimes(intervals), "life_ns", *by_node)
+    lives = aggregates.distribution(aggregates.lifetimes(intervals), "life_ns", *by_node)
     return {
         "pit_summary": found["summary"],
         "pit_curves": found["curves"] if found["summary"] else [],
         "pit_heat": found["heat"],
-        "outcomes": _rows(capture_aggregates.outcomes(intervals), *by_node, "kind", "outcome"),
+        "outcomes": _rows(aggregates.outcomes(intervals), *by_node, "kind", "outcome"),
         "lifetimes": _rows(lives, *by_node, "bucket"),
     }
 
@@ -193,14 +188,14 @@ def _state(given: _Inputs, lines: int) -> dict[str, Rows]:
 def _service(given: _Inputs) -> dict[str, Rows]:
     """Return feeds, latencies, and faults."""
     feed_progress = given.read(schema.FEED_PROGRESS)
-    feeds = _rows(capture_aggregates.feeds(feed_progress, MOST_FEEDS), "layering", "feed")
+    feeds = _rows(aggregates.feeds(feed_progress, MOST_FEEDS), "layering", "feed")
     progress: Rows = []
     if feeds:
         chosen = _frame(given.spark, [{name: row[name] for name in ("layering", "feed")} for row in feeds])
-        steps = capture_aggregates.progress(feed_progress, given.spans, chosen)
+        steps = aggregates.progress(feed_progress, given.spans, chosen)
         progress = _rows(steps, "layering", "node", "feed", "slice")
-    late = capture_aggregates.distribution(given.read(schema.LATENCY), "latency_ns", "layering", "node")
-    wrong = capture_aggregates.troubles(given.read(schema.EVENTS), given.spans)
+    late = aggregates.distribution(given.read(schema.LATENCY), "latency_ns", "layering", "node")
+    wrong = aggregates.troubles(given.read(schema.EVENTS), given.spans)
     return {
         "feeds": feeds,
         "progress": progress,
@@ -212,10 +207,10 @@ def _service(given: _Inputs) -> dict[str, Rows]:
 def _followed(given: _Inputs, most: int) -> dict[str, Rows]:
     """Return the frames of selected names, for their sequence charts."""
     counted_once, feed_progress = given.read(schema.TRANSACTIONS), given.read(schema.FEED_PROGRESS)
-    subjects = capture_names.subjects(counted_once, feed_progress, most).toArrow()
+    subjects = names.subjects(counted_once, feed_progress, most).toArrow()
     if not len(subjects):
         return {"subjects": [], "sequences": []}
-    frames = capture_names.sequences(given.packets, frame(given.spark, subjects))
+    frames = names.sequences(given.packets, frame(given.spark, subjects))
     return {
         "subjects": subjects.to_pylist(),
         "sequences": _rows(frames, "layering", "subject", "time", "node", "frame", "kind"),

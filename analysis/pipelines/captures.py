@@ -144,13 +144,9 @@ def _readings(captures: Sequence[Capture], choices: AnalysisOptions) -> tuple[li
             for piece in pieces
         ]
     if not readings:
-        raise AnalysisError(f"{len(captures)} captures, and none of them can be read: {_why(unread)}")
+        whys = ", ".join(dict.fromkeys(reason for report in unread for _, _, reason in report.damages))
+        raise AnalysisError(f"{len(captures)} captures, and none of them can be read: {whys}")
     return readings, unread
-
-
-def _why(unread: Sequence[Report]) -> str:
-    reasons = dict.fromkeys(reason for report in unread for _, _, reason in report.damages)
-    return ", ".join(reasons)
 
 
 def _check_places(own: Sequence[tuple[str, str]], readings: Sequence[Reading], packets: Path) -> None:

@@ -20,7 +20,7 @@ import pyarrow.json
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from analysis.columns.values import ALL, HELD
@@ -42,24 +42,15 @@ from analysis.metrics.run import (
     ebt,
     held_state,
     logs,
+    lower_bounds,
     moves,
     replication,
     saturation,
     state,
     tiny,
 )
-from analysis.metrics.run.delivery import copies
 from analysis.metrics.run.feed_hops import feed_hops
 from analysis.metrics.run.in_flight import in_flight
-from analysis.metrics.run.lower_bounds import (
-    feeds_at,
-    item_sizes,
-    least_sizes,
-    segmented_sizes,
-    wire_bound,
-    with_bound,
-)
-from analysis.metrics.run.saturation import keeping_up, processors
 from analysis.packet_schema import MESSAGES, schema_of
 from analysis.pit.entry import COUNTED
 from analysis.pit.outcomes import lives
@@ -162,18 +153,15 @@ def measure_cases(cases: Cases, tables: Path, master: str | None = None, engine:
 class RunInputs(NamedTuple):
     """Inputs of all metrics: the setting, application events, and packets.
 
-    `collected` has the small tables computed so far, by name.
+    `frames` is the setting, `events` are the application events as DataFrames. `collected` has the small
+    tables computed so far, by name.
     """
 
     cases: Cases
     tables: Path
     engine: str
-    runs: DataFrame
-    nodes: DataFrame
-    feeds: DataFrame
-    hops: DataFrame
-    timeline: DataFrame
-    setting: Setting
+    setting: Setting[pa.Table]
+    frames: Setting[DataFrame]
     application_events: pa.Table
     events: DataFrame
     packets: DataFrame
@@ -194,8 +182,8 @@ class RunInputs(NamedTuple):
 
     @property
     def runs_over_ndn(self) -> DataFrame:
-        """Their rows of `runs`."""
-        return self.runs.where(F.col("protocol") == NDN)
+        """Their rows of analysis.run.context.RUNS."""
+        return self.frames.runs.where(F.col("protocol") == NDN)
 
     def keep(self, name: str, table: DataFrame, *order: str) -> pa.Table:
         """Collect a small table sorted by columns, and write it."""
@@ -266,17 +254,17 @@ def _prepare_inputs(
     packets = read_parquet(spark, wire, PACKETS.spark)
     streams = read_parquet(spark, side_path(wire, STREAM_LAYERS_TABLE), from_arrow_schema(STREAM_LAYERS))
     seen = protocol_messages.seen(spark, partial(side_path, wire))
-    others = known.runs, known.nodes, known.feeds, known.hops, known.timeline, events
-    whole, (runs, nodes, feeds, hops, timeline, application_events) = in_parallel(
-        lambda: _joined(packets, frame(spark, known.breaks), tables / _MESSAGES),
-        lambda: [frame(spark, table) for table in others],
+    whole, (frames, application_events) = in_parallel(
+        lambda: settle(reassemble(packets, frame(spark, known.breaks)), tables / _MESSAGES),
+        lambda: (Setting(*(frame(spark, table) for table in known)), frame(spark, events)),
     )
     messages = whole.where(F.col("kind").isin(*MESSAGES))
     progress("following every PIT")
 
     def latencies() -> tuple[DataFrame, DataFrame]:
         sizes = settle(_item_sizes(packets, messages, seen, cases), tables / "items.parquet")
-        bounded = with_bound(latency(application_events, feeds, nodes), sizes, hops)
+        late = latency(application_events, frames.feeds, frames.nodes)
+        bounded = lower_bounds.with_bound(late, sizes, frames.hops)
         return sizes, settle(bounded, tables / "latency.parquet")
 
     with TemporaryDirectory(dir=tables, prefix=".pit-") as place:
@@ -286,12 +274,8 @@ def _prepare_inputs(
             cases=cases,
             tables=tables,
             engine=str(chosen),
-            runs=runs,
-            nodes=nodes,
-            feeds=feeds,
-            hops=hops,
-            timeline=timeline,
             setting=known,
+            frames=frames,
             application_events=events,
             events=application_events,
             packets=packets,
@@ -302,29 +286,18 @@ def _prepare_inputs(
             latencies=late,
             pit=pit,
             pit_held=held,
-            sampled=_sampled(cases, known),
+            sampled=state.held_levels(state.read_samples(cases), *_spans(known.runs.to_pylist()), CURVE_BINS),
             collected={},
         )
 
 
-def _joined(packets: DataFrame, breaks: DataFrame, path: Path) -> DataFrame:
-    """Write the packets with fragments reassembled; return them as read back."""
-    return settle(reassemble(packets, breaks), path)
-
-
 def _item_sizes(packets: DataFrame, messages: DataFrame, seen: DataFrame, cases: Cases) -> DataFrame:
     over_streams = protocol_messages.item_sizes(protocol_messages.items(seen))
-    found = item_sizes(messages).unionByName(over_streams)
+    found = lower_bounds.item_sizes(messages).unionByName(over_streams)
     if any(case.protocol == MULTICAST.name for case in cases.values()):  # else a job for nothing
-        found = found.unionByName(segmented_sizes(packets))
+        found = found.unionByName(lower_bounds.segmented_sizes(packets))
     is_mixed = any(case.run.manifest.nodes("gateway") for case in cases.values())
-    return least_sizes(found) if is_mixed else found
-
-
-def _sampled(cases: Cases, known: Setting) -> dict[str, Rows]:
-    """Return the sampled state of nodes, from state.held_levels()."""
-    spans, over = _spans(known.runs.to_pylist())
-    return state.held_levels(state.read_samples(cases), spans, over, CURVE_BINS)
+    return lower_bounds.least_sizes(found) if is_mixed else found
 
 
 def _spans(runs: Iterable[dict[str, Any]]) -> tuple[dict[str, Span], dict[str, Span]]:
@@ -336,7 +309,7 @@ def _spans(runs: Iterable[dict[str, Any]]) -> tuple[dict[str, Span], dict[str, S
     )
 
 
-def _pits(packets: DataFrame, out: Path, known: Setting) -> dict[str, Rows]:
+def _pits(packets: DataFrame, out: Path, known: Setting[pa.Table]) -> dict[str, Rows]:
     """Write the tables of PITs; return the state of every node, from levels.scan()."""
     turns = {row["layering"]: row for row in known.runs.to_pylist() if row["protocol"] == NDN}
     ends = {name: turn["end_ns"] for name, turn in turns.items()}
@@ -387,7 +360,7 @@ def _measure(given: RunInputs) -> pa.Table:
         pictures.totals(given.application_events, table["pictures"], given.setting.nodes),
         views.totals(table["views"], table["differences"], given.setting.runs),
         held_state.holder_totals(table["holders"], given.setting.runs),
-        processors(table["counters"], given.setting.runs),
+        saturation.processors(table["counters"], given.setting.runs),
         tiny.totals(table["tiny_sent"].to_pylist(), table["latency_quantiles"].to_pylist(), given.cases),
         own.totals(OWN, Tables({name: _offered(given)[name] for name in own.OFFERED})),
     ]
@@ -407,16 +380,18 @@ def _wire(given: RunInputs) -> None:
     use = given.write("link_use", aggregates.link_use(sent, given.setting.links))
     busy = _busiest(given, use)
     if not len(busy):
-        given.write("queue", to_arrow_schema(bottleneck.QUEUE).empty_table())
+        given.write("queue", bottleneck.QUEUE.empty_table())
         return
-    samples = bottleneck.queue(given.packets, given.frame(busy), _queue_step(given))
+    turns = (case.manifest.runs[case.layering] for case in given.cases.values())
+    step = max(1, *((turn.end_ns - turn.start_ns) // QUEUE_SAMPLES for turn in turns))
+    samples = bottleneck.queue(given.packets, given.frame(busy), step)
     given.keep("queue", samples, "layering", "interface", "time")
 
 
 def _delay(given: RunInputs) -> None:
     own = given.latencies.where(F.col("purpose") == SUBSCRIBED)
     times = own.select("layering", "node", "published", "delivered", "latency_ns").toArrow()
-    given.write("keeping_up", keeping_up(given.cases, times))
+    given.write("keeping_up", saturation.keeping_up(given.cases, times))
     given.keep("carried", carried(given.latencies), "layering")
     given.keep("insertions", delivery.insertions(given.latencies), "layering")
     given.keep("latency_quantiles", quantiles(given.latencies), "layering", "node")
@@ -425,7 +400,8 @@ def _delay(given: RunInputs) -> None:
 
 def _service(given: RunInputs) -> None:
     waits = delivery.first_items(given.events, given.latencies)
-    gaps = delivery.recovery(given.events, given.latencies, given.feeds, given.timeline, given.runs)
+    frames = given.frames
+    gaps = delivery.recovery(given.events, given.latencies, frames.feeds, frames.timeline, frames.runs)
     given.keep("first_items", waits, "layering", "node", "feed", "joined")
     given.keep("recovery", gaps, "layering", "time", "place", "node")
     given.keep("faults", delivery.faults(given.events), "layering", "node")
@@ -435,9 +411,10 @@ def _service(given: RunInputs) -> None:
 
 
 def _needs(given: RunInputs) -> None:
-    given.keep("wire_bound", wire_bound(given.latencies, given.sizes, given.hops), "layering")
-    given.keep("copies", copies(given.messages, protocol_messages.unwrapped_items(given.seen)), "layering")
-    given.keep("feeds_at", feeds_at(given.latencies, given.hops), "layering", "node")
+    hops, items = given.frames.hops, protocol_messages.unwrapped_items(given.seen)
+    given.keep("wire_bound", lower_bounds.wire_bound(given.latencies, given.sizes, hops), "layering")
+    given.keep("copies", delivery.copies(given.messages, items), "layering")
+    given.keep("feeds_at", lower_bounds.feeds_at(given.latencies, hops), "layering", "node")
 
 
 def _streams(given: RunInputs) -> None:
@@ -452,7 +429,7 @@ def _moves(given: RunInputs) -> None:
     counters = given.collected["counters"] = _read_lines(given.cases, columns, Run.counters)
     given.sorted("standing", held_state.peaks(counters), "layering", "node")
     given.write("holders", held_state.holders(counters))
-    given.collected["told"] = moves.signalling_messages(given.packets, given.runs).toArrow()
+    given.collected["told"] = moves.signalling_messages(given.packets, given.frames.runs).toArrow()
     given.write("found", moves.record_changes(given.application_events, given.cases))
 
 
@@ -497,11 +474,6 @@ def _busiest(given: RunInputs, use: pa.Table) -> pa.Table:
         if row["interface"] == chosen.get(given.cases[row["layering"]].run.directory)
     ]
     return pa.Table.from_pylist(rows, given.setting.links.schema)
-
-
-def _queue_step(given: RunInputs) -> int:
-    turns = (case.manifest.runs[case.layering] for case in given.cases.values())
-    return max(1, *((turn.end_ns - turn.start_ns) // QUEUE_SAMPLES for turn in turns))
 
 
 def _report_tables(given: RunInputs) -> Tables:
@@ -587,7 +559,7 @@ def _links(given: RunInputs) -> None:
     every = crossed.unionByName(came, allowMissingColumns=True)
     link = ("layering", "sender", "receiver")
     given.keep("feed_hops", feed_hops(crossed), "layering", "node", "upstream")
-    given.keep("link_load", link_transits.link_load(crossed, given.runs), *link, "slice", "kind")
+    given.keep("link_load", link_transits.link_load(crossed, given.frames.runs), *link, "slice", "kind")
     given.keep("hop_delays", link_transits.hop_delays(every, given.latencies), *link)
     given.keep("losses", link_transits.losses(crossed, ends), *link, "feed", "seq")
     given.write("link_frames", link_frames(given.cases))
@@ -598,7 +570,7 @@ def _links(given: RunInputs) -> None:
 
 def _write_packet_tables(given: RunInputs) -> None:
     """Write the tables for other programs, which the report does not show."""
-    reported = run_events(given.events, given.timeline)
+    reported = run_events(given.events, given.frames.timeline)
     told = followed(given.messages, nodes_of(given.messages), *FOLLOWERS)
     with set_aside(told, given.tables / ".followed") as rows:
         write_packet_tables(rows, given.settle, reported)

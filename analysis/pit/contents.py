@@ -87,8 +87,7 @@ class Contents:
     def _note(self, time: int, entry: Entry) -> None:
         before = self._rows.pop(entry, {})
         rows = dict(_rows(entry)) if entry.is_open else {}
-        for key in before.keys() - rows.keys():
-            self._changes.append(Change(time, key, None))
+        self._changes += [Change(time, key, None) for key in before if key not in rows]
         for key, row in rows.items():
             if before.get(key) != row:
                 self._changes.append(Change(time, key, row))

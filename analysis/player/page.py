@@ -4,7 +4,6 @@ A window has the packets that were sent in it, the changes of tables, and all ro
 that any time can be shown from one window and those with packets still on their way.
 """
 
-import json
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
@@ -18,7 +17,7 @@ from analysis.player.packets import DETAILS, Packets, kinds, packets, reason_tex
 from analysis.player.states import NETWORK, SAMPLED, TABLES, Change, Value, changes
 from analysis.report.figures.plot import Spec
 from analysis.report.figures.topology import draw
-from analysis.report.page import packed, page
+from analysis.report.page import as_json, packed, page
 from analysis.run.manifest import Run
 from base.files import write_whole
 
@@ -73,7 +72,7 @@ def _render(run: Run, layerings: Sequence[str], is_inline: bool) -> str:
         spec, parts = layering_data(Inputs(run, layering))
         specs[layering] = spec
         windows += [
-            (f"{kind}-{place}-{k}", packed(_json(part)))
+            (f"{kind}-{place}-{k}", packed(as_json(part)))
             for k, both in enumerate(parts)
             for kind, part in both
         ]
@@ -218,7 +217,3 @@ def _overview(moving: Packets, end: int) -> dict[str, list[int]]:
         counts["packets"][place] += 1
         counts["lost"][place] += took < 0
     return counts
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, separators=(",", ":"), allow_nan=False)

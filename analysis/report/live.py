@@ -5,7 +5,6 @@ that script periodically. Unlike fetch, this works for pages opened as files, an
 position. The final page contains its update.
 """
 
-import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
@@ -15,9 +14,9 @@ from analysis.columns.values import ALL
 from analysis.live.capture import LiveCapture
 from analysis.live.cells import NOTHING
 from analysis.pit.entry import State
-from analysis.report.figures.plot import Figure, Menu, Spec, area, figure, line, with_menus
+from analysis.report.figures.plot import Figure, Menu, Spec, area, figure, heat_map, line, with_menus
 from analysis.report.figures.wire import KINDS
-from analysis.report.page import page
+from analysis.report.page import as_json, page
 from analysis.report.words.numbers import pretty
 
 MOST_ROWS = 40
@@ -85,7 +84,7 @@ def live_page(name: str, title: str, feed: str, state: Mapping[str, Any], shown:
 
 def update_script(state: Mapping[str, Any]) -> str:
     """Return the update script."""
-    return f"{CALL}({json.dumps(state, separators=(',', ':'), allow_nan=False)});\n"
+    return f"{CALL}({as_json(state)});\n"
 
 
 def _seconds(capture: LiveCapture, place: int) -> float:
@@ -186,25 +185,12 @@ def _map(
     each = -(-slices // MOST_COLUMNS)
     begins = range(0, slices, each)
     width = each * capture.slices.width / 1e9
-    table = [[merged(values[begin : begin + each]) for begin in begins] for values in rows.values()]
-    data: Spec = {
-        "type": "heatmap",
-        "x": [round((at + 0.5) * width, 4) for at in range(len(begins))],
-        "y": list(rows),
-        "z": table,
-        "zmin": 0,
-        "zmax": max((value for row in table for value in row), default=0) or 1,
-        "colorscale": "--heat",
-        "colorbar": {"title": {"text": what, "side": "top"}, "thickness": 12, "outlinewidth": 0},
-        "hovertemplate": f"%{{y}}: %{{z:.3g}} {what} at %{{x:.2f}} s<extra></extra>",
+    table = {
+        name: [merged(values[begin : begin + each]) for begin in begins] for name, values in rows.items()
     }
-    layout = {
-        "xaxis": {"title": {"text": "time, s"}, "range": [0, round(len(begins) * width, 4)]},
-        "yaxis": {"type": "category", "autorange": "reversed", "automargin": True, "dtick": 1},
-        "height": 110 + 17 * max(len(rows), 6),
-        "uirevision": capture.name,
-    }
-    return [data], layout
+    top = max((value for row in table.values() for value in row), default=0) or 1
+    trace, layout = heat_map(table, len(begins), width, round(len(begins) * width, 4), what, top, what)
+    return [trace], layout | {"uirevision": capture.name}
 
 
 def _loads(capture: LiveCapture, shown: Presentation) -> Figure:

@@ -58,7 +58,7 @@ def page(
             scripts=[resource(name, package) for name in scripts],
             plotly=_packed_plotly() if has_plots else "",
             data=packed(
-                _json(
+                as_json(
                     {
                         "figures": {item.id: item.spec for item in figures},
                         "captions": {item.id: [item.title, item.text] for item in figures},
@@ -121,5 +121,6 @@ def resource(name: str, package: str | None = None) -> str:
     return own.read_text(encoding="utf-8")
 
 
-def _json(value: Any) -> str:
+def as_json(value: Any) -> str:
+    """Return data as compact JSON."""
     return json.dumps(value, separators=(",", ":"), allow_nan=False)

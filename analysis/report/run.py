@@ -4,8 +4,9 @@ from collections import Counter
 from collections.abc import Iterator
 from importlib.metadata import version
 from statistics import median
-from typing import Any, NamedTuple
+from typing import Any
 
+from analysis.columns.rows import grouped, summed
 from analysis.columns.samples import TAILS
 from analysis.columns.values import ALL, HELD, OUTCOMES
 from analysis.decode.protocols.registry import framed
@@ -20,7 +21,7 @@ from analysis.report.figures.plot import Figure
 from analysis.report.figures.topology import draw, loads
 from analysis.report.page import page
 from analysis.report.words.findings import Outcome, findings
-from analysis.report.words.numbers import NARROW_SPACE, duration, pretty
+from analysis.report.words.numbers import duration
 from analysis.run.keys import value_words, words
 from analysis.run.manifest import Manifest, Run
 from analysis.tables.collected import Tables
@@ -39,24 +40,6 @@ MOST_RATIOS = 3
 
 
 _SAMPLED = {f"state_{what}_{mean}" for what in HELD for mean in ("mean", "network")}
-
-
-class Cell(NamedTuple):
-    """A value of the table, whether it is the best of its row, and why it is unranked, if so."""
-
-    text: str
-    is_best: bool
-    why: str
-
-
-class ComparedRow(NamedTuple):
-    """A row of the table: a value per layering, and ratios to the first layering."""
-
-    group: str
-    title: str
-    unit: str
-    values: list[Cell]
-    ratios: list[str]
 
 
 def write_report(run: Run, tables: Tables) -> None:
@@ -125,7 +108,7 @@ def render(manifest: Manifest, tables: Tables) -> str:
         kinds=tables["state_kinds"],
         lookups=tables["lookups"],
         ebt=replication.most_switched(tables["ebt_connections"]),
-        feed_hops=sorted(tables["feed_hops"], key=_by_items),
+        feed_hops=sorted(tables["feed_hops"], key=lambda row: -int(row["items"])),
         parties=tiny.by_party(tables["tiny_commands"]),
         misbehaviour=[row | {"accused": ", ".join(row["accused"])} for row in tables["tiny_misbehaviour"]],
         crossings=[row | {"kind": _PACKETS[row["kind"]]} for row in tables["crossings"]],
@@ -198,10 +181,7 @@ def _state_plots(given: _ReportInputs) -> tuple[list[Figure | None], int]:
     curves, summary = tables["state_curves"], tables["state_summary"]
     heat = tables["state_heat"]
     over_time, hidden = state.over_time(curves, heat, summary, nodes, manifest, word="State")
-    plots: list[Figure | None] = [
-        over_time,
-        state.heat(heat, summary, nodes, manifest, "State"),
-    ]
+    plots: list[Figure | None] = [over_time, state.heat(heat, summary, nodes, manifest, "State")]
     if with_pits.layerings:
         outcomes = {(row["layering"], outcome): row[outcome] for row in given.ended for outcome in OUTCOMES}
         plots += [
@@ -246,33 +226,28 @@ def _at_most(manifest: Manifest) -> Iterator[str]:
             yield LINK_PARAMETERS["jitter_distribution"].words.format(name)
 
 
-class LinkRow(NamedTuple):
-    """Impairments of a link under a layering, of all links if `way` is empty: each measure's value and its
+def _link_row(row: dict[str, Any]) -> dict[str, Any]:
+    """Return layering, way, frames and measures of a row of analysis.tables.link_frames.LINK_FRAMES.
+
+    `way` is empty for all links; each of the measures, shares in % and loss bursts, has its value and its
     setting, None where unknown.
     """
-
-    layering: str
-    way: str
-    frames: int
-    measures: list[tuple[float | None, float | None]]
-
-
-def _link_row(row: dict[str, Any]) -> LinkRow:
-    """Return a row of analysis.tables["link_frames"].LINK_FRAMES as shares in %, and loss bursts."""
     lost, *others = (
         (ratio(row[what], row[of], 100), ratio(row[f"set_{what}"], row[of], 100))
         for what, of in (("lost", "frames"), ("overtook", "arrived"), ("twice", "arrived"))
     )
     in_a_row = ratio(row["lost"], row["loss_runs"]), ratio(row["set_lost"], row["set_loss_runs"])
     way = "" if row["sender"] == ALL else f"{row['sender']} to {row['receiver']}"
-    return LinkRow(row["layering"], way, row["frames"], [lost, in_a_row, *others])
+    measures = [lost, in_a_row, *others]
+    return {"layering": row["layering"], "way": way, "frames": row["frames"], "measures": measures}
 
 
-def _by_items(row: dict[str, Any]) -> int:
-    return -int(row["items"])
-
-
-def _compared_rows(comparison: Rows, samples: Samples, manifest: Manifest) -> Iterator[ComparedRow]:
+def _compared_rows(
+    comparison: Rows, samples: Samples, manifest: Manifest
+) -> Iterator[tuple[Metric, list[tuple[float | None, bool, str, float | None]]]]:
+    """Yield each metric of the table, and for each layering its value, whether it is the best of the row, why
+    it is unranked, if so, and its ratio to the first layering's.
+    """
     cells = {(row["metric"], row["layering"]): row for row in comparison}
     values = {place: cell["value"] for place, cell in cells.items()}
     for metric in METRICS:
@@ -283,20 +258,12 @@ def _compared_rows(comparison: Rows, samples: Samples, manifest: Manifest) -> It
         ranking = samples.ranking(metric)
         is_even = not metric.better or len(ranking.leaders) == len(ranking.values)
         best = [] if is_even else [x for name in ranking.leaders for x in samples.names[name]]
-        ratios = [cell["ratio"] for cell in row[1:]]
-        yield ComparedRow(
-            metric.group,
-            metric.title,
-            metric.unit,
+        yield (
+            metric,
             [
-                Cell(
-                    pretty(cell["value"]) if cell["value"] is not None or not why else "too few",
-                    cell["layering"] in best,
-                    why,
-                )
+                (cell["value"], cell["layering"] in best, why, cell["ratio"])
                 for cell, why in zip(row, whys, strict=True)
             ],
-            [f"\N{MULTIPLICATION SIGN}{NARROW_SPACE}{pretty(ratio)}" if ratio else "" for ratio in ratios],
         )
 
 
@@ -304,12 +271,10 @@ def _carried(
     overhead: Rows, values: dict[tuple[str, str], float | None], manifest: Manifest
 ) -> dict[str, float]:
     """Return the divisor of the wire's costs: deliveries, including cross traffic."""
-    totals = dict.fromkeys(manifest.layerings, 0)
-    for row in overhead:
-        totals[row["layering"]] += row["bytes"]
+    totals = summed(overhead, "bytes", "layering")
     return {
-        layering: total / each
-        for layering, total in totals.items()
+        layering: totals[layering] / each
+        for layering in manifest.layerings
         if (each := values["bytes_per_item", layering])
     }
 
@@ -329,9 +294,7 @@ def _why(
 
 def _messages(rows: Rows, carried: dict[str, float], manifest: Manifest) -> Rows:
     """Return the messages that layerings over TCP sent over links, in the protocols' order of kinds."""
-    sent: Counter[tuple[str, str, str]] = Counter()
-    for row in rows:
-        sent[row["layering"], row["protocol"], row["kind"]] += row["messages"]
+    sent = summed(rows, "messages", "layering", "protocol", "kind")
     return [
         {"layering": layering, "kind": title, "control": "yes" if kind in protocol.control else "no"}
         | {"sent": count, "per_item": ratio(count, carried.get(layering))}
@@ -346,10 +309,9 @@ def _connections(rows: Rows) -> Iterator[dict[str, Any]]:
     """Yield the TCP connections of each layering and node: opened and accepted, by ending, the median round
     trip of handshakes, ms, and what was sent.
     """
-    nodes: dict[tuple[str, str], Rows] = {}
-    for row in rows:
-        nodes.setdefault((row["layering"], row["node"]), []).append(row)
-    for (layering, node), own in sorted(nodes.items()):
+    nodes = grouped(rows, "layering", "node")
+    for layering, node in sorted(nodes):
+        own = nodes[layering, node]
         ways, ends = (Counter(row[name] for row in own) for name in ("direction", "ended"))
         trips = [row["handshake_ns"] / 1e6 for row in own if row["handshake_ns"] is not None]
         sums = ("sent_bytes", "sent_segments", "sent_again")

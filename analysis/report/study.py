@@ -1,7 +1,6 @@
 """The page of a study: findings, each metric against the study's subject, and all values as tables."""
 
 from collections.abc import Iterator
-from typing import Any
 
 from analysis.metrics.agreement import agreement, difference_text
 from analysis.metrics.catalogue import METRICS, Metric
@@ -89,8 +88,8 @@ def _facts(study: Study) -> Iterator[tuple[str, str]]:
         yield "Network", _NETWORKS.get(study.shared[NET], study.shared[NET])
     created = sorted(origin.created for origin in study.origins if origin.created)
     if created:
-        ends = dict.fromkeys(_moment(each) for each in (created[0], created[-1]))
-        yield "Run at", " to ".join(ends)
+        ends = " to ".join(dict.fromkeys((created[0], created[-1])))
+        yield "Run at", ends.replace("T", " ").replace("+00:00", " UTC")
     versions: dict[str, dict[str, None]] = {}
     for origin in study.origins:
         for name, version in origin.software.items():
@@ -99,20 +98,13 @@ def _facts(study: Study) -> Iterator[tuple[str, str]]:
         yield "Versions", ", ".join(f"{name} {' and '.join(those)}" for name, those in versions.items())
 
 
-def _moment(created: str) -> str:
-    return created.replace("T", " ").replace("+00:00", " UTC")
-
-
 def _shared(study: Study) -> Iterator[tuple[str, str]]:
     """Yield the settings common to all runs: names and values."""
     for key, value in study.shared.items():
         if key not in _SHOWN_AS_FACTS and value not in (None, []):
-            yield words(key).what, _setting(key, value)
-
-
-def _setting(key: str, value: Any) -> str:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return with_unit(value, words(key).unit) if is_number else value_words(key, value)
+            what, unit = words(key)
+            is_number = isinstance(value, int | float) and not isinstance(value, bool)
+            yield what, with_unit(value, unit) if is_number else value_words(key, value)
 
 
 def _rows(study: Study, metric: Metric) -> Iterator[tuple[str, str, list[tuple[str, bool]]]]:

@@ -4,7 +4,7 @@ Every table has the column `layering`, so that layerings of one or several runs 
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import pyarrow as pa
 
@@ -78,19 +78,22 @@ LINKS = schema_of(
 """A row per interface that sends into a link with a rate; max_queue_size in frames."""
 
 
-class Setting(NamedTuple):
+T = TypeVar("T")
+
+
+class Setting(NamedTuple, Generic[T]):
     """The tables of all cases."""
 
-    runs: pa.Table
-    nodes: pa.Table
-    feeds: pa.Table
-    hops: pa.Table
-    timeline: pa.Table
-    breaks: pa.Table
-    links: pa.Table
+    runs: T
+    nodes: T
+    feeds: T
+    hops: T
+    timeline: T
+    breaks: T
+    links: T
 
 
-def setting(cases: Cases) -> Setting:
+def setting(cases: Cases) -> Setting[pa.Table]:
     """Return the tables."""
     return Setting(
         *(
@@ -101,7 +104,7 @@ def setting(cases: Cases) -> Setting:
                 (RUNS, _runs),
                 (NODES, _nodes),
                 (FEEDS, _feeds),
-                (HOPS, _hops),
+                (HOPS, lambda case: (hop._asdict() for hop in delivery_paths(case.manifest))),
                 (TIMELINE, _timeline),
                 (BREAKS, _breaks),
                 (LINKS, _links),
@@ -126,11 +129,6 @@ def _runs(case: Case) -> Iterator[dict[str, Any]]:
         "until_ns": turn.last_ns if turn.last_ns > turn.first_ns else turn.end_ns,
         "cpu_ns": sum(turn.cpu_ns.values()) if turn.cpu_ns else None,
     }
-
-
-def _hops(case: Case) -> Iterator[dict[str, Any]]:
-    for hop in delivery_paths(case.manifest):
-        yield hop._asdict()
 
 
 def _nodes(case: Case) -> Iterator[dict[str, Any]]:
@@ -166,11 +164,7 @@ def _breaks(case: Case) -> Iterator[dict[str, Any]]:
 def _timeline(case: Case) -> Iterator[dict[str, Any]]:
     start = case.manifest.runs[case.layering].start_ns
     for happening in case.manifest.happenings(case.layering):
-        yield {
-            "time": start + happening.time_ns,
-            "event": happening.event,
-            "place": happening.place,
-        }
+        yield {"time": start + happening.time_ns, "event": happening.event, "place": happening.place}
 
 
 def _links(case: Case) -> Iterator[dict[str, Any]]:

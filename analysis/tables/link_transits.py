@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import BooleanType, DataType, LongType, StringType, StructField, StructType
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from analysis.columns.quantiles import quantile_function
 from analysis.columns.slices import slice_of, with_span
@@ -35,28 +35,10 @@ ENDS = schema_of(
 where the medium is one of the two; least_ns: the delay less the jitter; ns_per_byte: 0 for no limit.
 """
 
-_LONG, _TEXT, _FLAG = LongType(), StringType(), BooleanType()
-
-TRANSITS = StructType(
-    [
-        StructField("layering", _TEXT),
-        StructField("sender", _TEXT),
-        StructField("receiver", _TEXT),
-        StructField("frame", _LONG),
-        StructField("sent", _LONG),
-        StructField("received", _LONG),
-        StructField("kind", _TEXT),
-        StructField("feed", _TEXT),
-        StructField("seq", _LONG),
-        StructField("topic", _TEXT),
-        StructField("send_credit", _LONG),
-        StructField("is_persistent", _FLAG),
-        StructField("nack_reason", _LONG),
-        StructField("feed_tip", _LONG),
-        StructField("feed_limit", _LONG),
-        StructField("frames", _LONG),
-        StructField("frame_bytes", _LONG),
-    ]
+TRANSITS = schema_of(
+    "layering string, sender string, receiver string, frame int64, sent int64, received int64, kind string,"
+    " feed string, seq int64, topic string, send_credit int64, is_persistent bool, nack_reason int64,"
+    " feed_tip int64, feed_limit int64, frames int64, frame_bytes int64"
 )
 """One row per packet sent. sent, received: ns, received null if lost; frame: the sender's capture frame.
 kind: as in analysis.decode.reference.PACKETS, without "fragment" and "malformed". feed, seq: of an item's
@@ -66,8 +48,6 @@ persistent Interest's feed is its name. feed_tip, feed_limit: of FeedState.
 
 _TOPIC = r"^(.*)/32=([a-z]+)(?:/seq=(\d+))?"
 _KEY = ("kind", "name", "flow", "nonce", "send_credit", "nack_reason", "frame_bytes")
-_ARROW: dict[DataType, pa.DataType] = {_LONG: pa.int64(), _TEXT: pa.string(), _FLAG: pa.bool_()}
-_SAID = TRANSITS.names[6:]
 
 
 def link_ends(cases: Cases) -> pa.Table:
@@ -79,20 +59,10 @@ def link_ends(cases: Cases) -> pa.Table:
         ways = [(way, "link", link) for link in topology.links for way in _link_ways(link)]
         ways += [(way, kind, medium) for medium in topology.media for way, kind in _medium_ways(medium)]
         rows += [
-            {
-                "layering": name,
-                "interface": interface,
-                "is_out": is_out,
-                "sender": sender,
-                "receiver": receiver,
-                "way": kind,
-                "least_ns": link.least_delay_ns,
-                "delay_ns": link.delay_ns,
-                "ns_per_byte": link.ns_per_byte,
-            }
-            for (interface, is_out, sender, receiver), kind, link in ways
+            (name, *way, kind, link.least_delay_ns, link.delay_ns, link.ns_per_byte)
+            for way, kind, link in ways
         ]
-    return pa.Table.from_pylist(rows, ENDS)
+    return pa.Table.from_pylist([dict(zip(ENDS.names, row, strict=True)) for row in rows], ENDS)
 
 
 _Way = tuple[str, bool, str, str]
@@ -147,7 +117,8 @@ def transits(packets: DataFrame, messages: DataFrame, ends: DataFrame) -> DataFr
         _part(2).alias("topic"),
         "send_credit", "is_persistent", "nack_reason", "feed_tip", "feed_limit", "frames", "frame_bytes",
     )  # fmt: skip
-    return about.groupBy("layering", "sender", "receiver").applyInArrow(_match_link, TRANSITS)
+    links = about.groupBy("layering", "sender", "receiver")
+    return links.applyInArrow(_match_link, from_arrow_schema(TRANSITS))
 
 
 def _part(group: int) -> Column:
@@ -156,7 +127,7 @@ def _part(group: int) -> Column:
     return F.when(found != "", found)
 
 
-def _match_link(key: tuple[pa.Scalar, ...], table: pa.Table) -> pa.Table:
+def _match_link(table: pa.Table) -> pa.Table:
     table = table.sort_by([("time", "ascending"), ("frame", "ascending")])
     way = table["way"][0].as_py()
     said = (*_KEY, "src") if way == "down" else _KEY
@@ -171,13 +142,9 @@ def _match_link(key: tuple[pa.Scalar, ...], table: pa.Table) -> pa.Table:
         to_group = columns["to_group"]
         pairs = [(place, time) for place, time in pairs if time is not None or to_group[place]]
     outs = table.take(pa.array([place for place, _ in pairs], pa.int64()))
-    fixed = {
-        name: pa.array([scalar.as_py()] * len(pairs), pa.string())
-        for name, scalar in zip(("layering", "sender", "receiver"), key, strict=True)
-    }
-    times = {"sent": outs["time"], "received": pa.array([time for _, time in pairs], pa.int64())}
-    texts = {name: outs[name].cast(_ARROW[TRANSITS[name].dataType]) for name in _SAID}
-    return pa.table(fixed | {"frame": outs["frame"]} | times | texts)
+    outs = outs.append_column("sent", outs["time"])
+    outs = outs.append_column("received", pa.array([time for _, time in pairs], pa.int64()))
+    return outs.select(TRANSITS.names).cast(TRANSITS)
 
 
 def link_load(crossed: DataFrame, runs: DataFrame, slices: int = 60) -> DataFrame:

@@ -14,7 +14,7 @@ from analysis.decode import messages
 from analysis.decode.connections import CONNECTIONS as CONNECTION_COLUMNS
 from analysis.decode.protocols.protocol import Declaration
 from analysis.decode.protocols.registry import framed
-from analysis.packet_schema import ARROW_TYPES, COLUMNS, Column
+from analysis.packet_schema import ARROW_TYPES, COLUMNS, Column, integer
 
 
 class Table(NamedTuple):
@@ -44,7 +44,7 @@ class Table(NamedTuple):
 _RUN = Column("layering", "the layering; of captures, their run")
 _NODE = Column("node", "the node")
 _FEED = Column("feed", "name of the feed; null if it is about none")
-_SEQ = Column("seq", "number of the item, from 1", "int64")
+_SEQ = integer("seq", "number of the item, from 1")
 
 PACKETS = Table(
     "packets",
@@ -75,20 +75,18 @@ TRANSACTIONS = Table(
         Column("must_be_fresh", "MustBeFresh", "bool"),
         _FEED,
         _SEQ,
-        Column("send_credit", "SendCredit of a long-lived Interest", "int64", "items"),
-        Column("time", "of the first Interest", "int64", "ns"),
-        Column("last", "of the last one before the answer", "int64", "ns"),
-        Column("interests", "Interests until the answer: 1, and retransmissions", "int64", "packets"),
+        integer("send_credit", "SendCredit of a long-lived Interest", "items"),
+        integer("time", "of the first Interest", "ns"),
+        integer("last", "of the last one before the answer", "ns"),
+        integer("interests", "Interests until the answer: 1, and retransmissions", "packets"),
         Column("outcome", "`data`, `nack`, or `none`: nothing came back while it was alive"),
-        Column("answered", "time of the answer; of a long-lived Interest, of its first item", "int64", "ns"),
-        Column("rtt_ns", "from the first Interest to the answer", "int64", "ns"),
-        Column("nack_reason", "NackReason, if the outcome is `nack`", "int64"),
+        integer("answered", "time of the answer; of a long-lived Interest, of its first item", "ns"),
+        integer("rtt_ns", "from the first Interest to the answer", "ns"),
+        integer("nack_reason", "NackReason, if the outcome is `nack`"),
         Column("data_name", "name of the Data that answered; null if nothing did"),
-        Column(
-            "items", "Data that answered: 1 or 0; of an LLI, items of its range that came", "int64", "packets"
-        ),
-        Column("interest_bytes", "frames of its Interests", "int64", "bytes"),
-        Column("answer_bytes", "frames of what answered", "int64", "bytes"),
+        integer("items", "Data that answered: 1 or 0; of an LLI, items of its range that came", "packets"),
+        integer("interest_bytes", "frames of its Interests", "bytes"),
+        integer("answer_bytes", "frames of what answered", "bytes"),
     ),
     "An Interest belongs to the transaction before it if that one is neither answered nor past its lifetime."
     " What answers it goes back between the same two ends, as addresses and ports tell: an interface may have"
@@ -104,23 +102,23 @@ PIT_INTERVALS = Table(
         _NODE,
         Column("kind", "`classic`, or `feed`: all long-lived Interests for a feed make one entry"),
         Column("name", "name of the Interest or of the feed, as a URI"),
-        Column("opened", "when it began", "int64", "ns"),
-        Column("closed", "when it ended; of an open one, when it would if nothing more came", "int64", "ns"),
+        integer("opened", "when it began", "ns"),
+        integer("closed", "when it ended; of an open one, when it would if nothing more came", "ns"),
         Column(
             "outcome",
             "`satisfied` (by Data; of a feed, every granted item was sent), `nacked`, `expired`, `cancelled`"
             " (by an LLI without credit), `forked` (by the proof of a fork), `lost` (the node restarted or"
             " its link went down), `open` when the capture ended",
         ),
-        Column("interests_in", "Interests or LLIs that came in for it", "int64", "packets"),
-        Column("interests_out", "Interests or LLIs that went out for it", "int64", "packets"),
-        Column("downstreams", "interfaces that asked", "int64"),
-        Column("upstreams", "interfaces that were asked", "int64"),
-        Column("items_in", "Data that came in for it", "int64", "packets"),
-        Column("items_out", "Data that went out for it", "int64", "packets"),
-        Column("renewals", "LLIs that extended a range which was there, in or out", "int64", "packets"),
-        Column("peak_bytes", "the most that its state took", "int64", "bytes"),
-        Column("peak_credit", "the most items that it still owed its downstreams", "int64", "items"),
+        integer("interests_in", "Interests or LLIs that came in for it", "packets"),
+        integer("interests_out", "Interests or LLIs that went out for it", "packets"),
+        integer("downstreams", "interfaces that asked"),
+        integer("upstreams", "interfaces that were asked"),
+        integer("items_in", "Data that came in for it", "packets"),
+        integer("items_out", "Data that went out for it", "packets"),
+        integer("renewals", "LLIs that extended a range which was there, in or out", "packets"),
+        integer("peak_bytes", "the most that its state took", "bytes"),
+        integer("peak_credit", "the most items that it still owed its downstreams", "items"),
     ),
     "Told from the packets at the node's interfaces; `analysis/pit/model.py` has the rules. Interests between"
     " a node and its own applications are not on any interface. The outcome is what ended the entry. What the"
@@ -135,11 +133,11 @@ PIT_OCCUPANCY = Table(
     (
         _RUN,
         Column("node", "the node; `*` for all nodes together"),
-        Column("time", "when it changed", "int64", "ns"),
-        Column("entries", "entries, classic ones and feeds", "int64", "entries"),
-        Column("bytes", "what they stand for: names, and 16 bytes a record or 28 a range", "int64", "bytes"),
-        Column("ranges", "ranges granted by downstreams of feeds", "int64", "ranges"),
-        Column("credit", "items that may still be sent down: what is left of the ranges", "int64", "items"),
+        integer("time", "when it changed", "ns"),
+        integer("entries", "entries, classic ones and feeds", "entries"),
+        integer("bytes", "what they stand for: names, and 16 bytes a record or 28 a range", "bytes"),
+        integer("ranges", "ranges granted by downstreams of feeds", "ranges"),
+        integer("credit", "items that may still be sent down: what is left of the ranges", "items"),
     ),
     "The state holds until the node's next row. Changes at one time make one row.",
 )
@@ -152,17 +150,15 @@ FEED_PROGRESS = Table(
         _NODE,
         _FEED,
         _SEQ,
-        Column("time", "when", "int64", "ns"),
+        integer("time", "when", "ns"),
         Column(
             "how",
             "`arrived`, or `sent`: by its publisher, or from before the capture; null if the capture does not"
             " tell",
         ),
-        Column("newest", "the newest item seen at the node so far", "int64"),
-        Column(
-            "missing", "items between the first seen at the node and `newest` that are not", "int64", "items"
-        ),
-        Column("asked", "the last item that the node had asked for by LLIs; null if for none", "int64"),
+        integer("newest", "the newest item seen at the node so far"),
+        integer("missing", "items between the first seen at the node and `newest` that are not", "items"),
+        integer("asked", "the last item that the node had asked for by LLIs; null if for none"),
     ),
 )
 
@@ -180,20 +176,11 @@ LATENCY = Table(
             "what it was delivered for: `subscribed`, `archived`, `cross` (cross traffic), `beyond a fork`;"
             " `captured` where packets tell",
         ),
-        Column("payload_bytes", "the application's message", "int64", "bytes"),
-        Column(
-            "published",
-            "when it was published; in captures, when it was first seen being sent",
-            "int64",
-            "ns",
-        ),
-        Column("delivered", "when the application had it; in captures, when it first came in", "int64", "ns"),
-        Column(
-            "latency_ns", "between the two; to a subscriber that joined later, from then on", "int64", "ns"
-        ),
-        Column(
-            "bound_ns", "the least that links and rates allow; null where they are unknown", "int64", "ns"
-        ),
+        integer("payload_bytes", "the application's message", "bytes"),
+        integer("published", "when it was published; in captures, when it was first seen being sent", "ns"),
+        integer("delivered", "when the application had it; in captures, when it first came in", "ns"),
+        integer("latency_ns", "between the two; to a subscriber that joined later, from then on", "ns"),
+        integer("bound_ns", "the least that links and rates allow; null where they are unknown", "ns"),
     ),
     "In runs from what the applications noted, on one clock. In other captures from packets: then it takes"
     " several nodes in one capture, and is as right as their clocks agree.",
@@ -212,7 +199,7 @@ OVERHEAD = Table(
             " as the protocol that the port says), `payload` (the application's message), `other` (frames of"
             " no known protocol)",
         ),
-        Column("bytes", "what was sent of it; the sum over layers is all bytes sent", "int64", "bytes"),
+        integer("bytes", "what was sent of it; the sum over layers is all bytes sent", "bytes"),
     ),
 )
 
@@ -221,7 +208,7 @@ EVENTS = Table(
     "something that happened",
     (
         _RUN,
-        Column("time", "when", "int64", "ns"),
+        integer("time", "when", "ns"),
         _NODE,
         Column(
             "event",
@@ -238,7 +225,7 @@ EVENTS = Table(
         Column("name", "of the packet, or the link or node that the scenario acted on"),
         _FEED,
         _SEQ,
-        Column("bytes", "of the message or the frame", "int64", "bytes"),
+        integer("bytes", "of the message or the frame", "bytes"),
     ),
 )
 

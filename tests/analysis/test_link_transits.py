@@ -4,7 +4,6 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from analysis.metrics.run.feed_hops import feed_hops
 from analysis.spark.engine import frame
@@ -86,7 +85,7 @@ def crossed(spark, *said):
         usual | {"sender": a, "receiver": b, "seq": n, "sent": sent, "received": received}
         for a, b, n, sent, received in said
     ]
-    return frame(spark, pa.Table.from_pylist(made, to_arrow_schema(TRANSITS)), TRANSITS)
+    return frame(spark, pa.Table.from_pylist(made, TRANSITS))
 
 
 @pytest.mark.spark
@@ -220,8 +219,8 @@ def test_feeds_by_hop(spark):
         down | {"kind": "idle"},
         {"sender": "a", "receiver": "b", "kind": "data", "seq": 3},
     ]
-    table = pa.Table.from_pylist([usual | row for row in made], to_arrow_schema(TRANSITS))
-    got = feed_hops(frame(spark, table, TRANSITS)).toArrow().sort_by("node").to_pylist()
+    table = pa.Table.from_pylist([usual | row for row in made], TRANSITS)
+    got = feed_hops(frame(spark, table)).toArrow().sort_by("node").to_pylist()
     counts = ("items", "again", "lost", "llis", "credit", "interests", "topics", "nacks")
     assert [[row[name] for name in ("upstream", "node", *counts)] for row in got] == [
         ["a", "b", 1, 0, 0, 0, None, 0, 0, 0],

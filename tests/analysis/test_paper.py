@@ -13,6 +13,7 @@ from click.testing import CliRunner
 
 from analysis.errors import AnalysisError
 from analysis.pipelines.run import analyze
+from analysis.report.figures.logs import journey
 from analysis.report.figures.plot import DASHES
 from analysis.report.page import packed
 from analysis.report.paper.bundle import bundle, page_of
@@ -67,6 +68,9 @@ HEAT = {
     "layout": {"yaxis": {"type": "category"}},
 }
 
+STEP = {"kind": "interest", "sender": "a", "receiver": "b", "written": 0, "read": 9, "log": "up", "entry": 1}
+JOURNEY = journey([STEP, STEP | {"kind": "data", "sender": "b", "receiver": "a"}]).spec
+
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_a_figure_is_as_wide_as_its_column_and_embeds_its_fonts(width: str) -> None:
@@ -83,7 +87,7 @@ def test_a_figure_is_as_wide_as_its_column_and_embeds_its_fonts(width: str) -> N
     assert width == "double" or write(LINES, width) == made
 
 
-@pytest.mark.parametrize("spec", [LINES, BARS, BOXES, HEAT])
+@pytest.mark.parametrize("spec", [LINES, BARS, BOXES, HEAT, JOURNEY])
 def test_all_that_a_page_draws_is_drawn(spec: dict) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")

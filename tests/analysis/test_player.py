@@ -16,6 +16,8 @@ from test_report_browser import RULES
 from analysis.decode.protocols.registry import in_datagrams
 from analysis.errors import AnalysisError
 from analysis.pipelines.run import analyze
+from analysis.pit.contents import Contents
+from analysis.pit.entry import Message
 from analysis.player import page as player_page
 from analysis.player.causes import JOINED, NOTHING, PUBLISHED, Crossing, causes, effects, repairs
 from analysis.player.packets import reason_texts, spans
@@ -374,3 +376,12 @@ def test_each_reason_and_each_kind_of_datagram_has_a_key_of_its_own():
 def test_windows_begin_at_times_of_their_own():
     assert spans([0, 0, 1, 2, 2, 2, 3, 9], 2) == [0, 1, 2, 3]
     assert spans([], 2) == [0]
+
+
+def test_rows_that_end_together_end_in_one_order():
+    """Equal runs have equal pages: a set's order would be another in each process."""
+    asked = {"lifetime_ns": 1000, "send_credit": 5, "feed": "/f", "seq": 1}
+    places = [f"i{number}" for number in range(9)]
+    packets = [Message(0, place, "in", "lli", "/f/seq=1", 9, nonce=None, **asked) for place in places]
+    found = Contents().receive([*packets, Message(1, "i0", "", "restart", "", 0)], 2)
+    assert [change.key[2] for change in found if change.row is None] == places

@@ -4,50 +4,34 @@ from collections.abc import Iterator
 from typing import Final
 
 from analysis.decode.protocols.protocol import ITEM, PAYLOAD, Declaration, Ends, Layer, Message
-from analysis.packet_schema import Column
+from analysis.packet_schema import integer
 from base.key_log import Secrets
 from forwarder.wire.name import to_uri
+from ssb.moq import messages
 from ssb.moq.fields import MOST
 from ssb.moq.frames import Other, Parameters, Ping, Pong
 from ssb.moq.hops import PORT
 from ssb.moq.incoming import End, Incoming, Unit
-from ssb.moq.messages import (
-    Declined,
-    Failed,
-    Fetch,
-    FetchCancel,
-    FetchOk,
-    Head,
-    MaxRequestId,
-    Object,
-    PublishDone,
-    Setup,
-    Subgroup,
-    Subscribe,
-    SubscribeOk,
-    Track,
-    Unsubscribe,
-    Unsupported,
-)
+from ssb.moq.messages import Head, Object, Track
 from ssb.moq.tracks import feed_of, sequence_of
 from ssb_over_ndn.naming import log_name
 
 _HEAD: Final = "moq"
 _KINDS: Final[dict[type, str]] = {
     Parameters: "setup",
-    Setup: "setup",
+    messages.Setup: "setup",
     Ping: "ping",
     Pong: "pong",
-    MaxRequestId: "max-request-id",
-    Subscribe: "subscribe",
-    SubscribeOk: "subscribe-ok",
-    Unsubscribe: "unsubscribe",
-    PublishDone: "publish-done",
-    Fetch: "fetch",
-    FetchOk: "fetch-ok",
-    FetchCancel: "fetch-cancel",
+    messages.MaxRequestId: "max-request-id",
+    messages.Subscribe: "subscribe",
+    messages.SubscribeOk: "subscribe-ok",
+    messages.Unsubscribe: "unsubscribe",
+    messages.PublishDone: "publish-done",
+    messages.Fetch: "fetch",
+    messages.FetchOk: "fetch-ok",
+    messages.FetchCancel: "fetch-cancel",
     End: "end",
-    **dict.fromkeys((Other, Unsupported, Declined), "other"),
+    **dict.fromkeys((Other, messages.Unsupported, messages.Declined), "other"),
 }
 
 
@@ -80,19 +64,19 @@ class _Framer:
             return self._object(from_opener, content, size)
         track: Track | None = None
         match content:
-            case Subscribe() | Fetch():
+            case messages.Subscribe() | messages.Fetch():
                 track = self._asked[from_opener, content.request] = content.track
-            case SubscribeOk():
+            case messages.SubscribeOk():
                 track = self._asked.get((not from_opener, content.request))
                 if track is not None:
                     self._aliases[from_opener, content.alias] = track
-            case FetchOk() | PublishDone() | Failed():
+            case messages.FetchOk() | messages.PublishDone() | messages.Failed():
                 track = self._asked.get((not from_opener, content.request))
-            case Unsubscribe() | FetchCancel():
+            case messages.Unsubscribe() | messages.FetchCancel():
                 track = self._asked.get((from_opener, content.request))
             case End():
                 track = self._track(from_opener, content.head)
-        if isinstance(content, Failed):
+        if isinstance(content, messages.Failed):
             kind = "fetch-error" if content.is_fetch else "subscribe-error"
         else:
             kind = _KINDS[type(content)]
@@ -100,7 +84,7 @@ class _Framer:
         return Message(kind, ((_HEAD, size),), _feed(track), None, fields)
 
     def _track(self, from_opener: bool, head: Head) -> Track | None:
-        if isinstance(head, Subgroup):
+        if isinstance(head, messages.Subgroup):
             return self._aliases.get((from_opener, head.alias))
         return self._asked.get((not from_opener, head.request))
 
@@ -108,7 +92,7 @@ class _Framer:
         head, location, payload, exists = content
         feed, sequence = _feed(self._track(from_opener, head)), sequence_of(location)
         parts = ((_HEAD, size - len(payload)), (PAYLOAD, len(payload)))
-        fields = {"request": None if isinstance(head, Subgroup) else head.request}
+        fields = {"request": None if isinstance(head, messages.Subgroup) else head.request}
         if feed is None or sequence is None or not exists:
             return Message("object", ((_HEAD, size),), None, None, fields)
         return Message(ITEM, parts, feed, sequence, fields)
@@ -149,6 +133,6 @@ DECLARATION: Final = Declaration(
         )
     ),
     layers=(Layer(_HEAD, "heads and messages of MOQT, and frames of QMux"),),
-    columns=(Column("request", "ID of the subscription or fetch; null with its items", "int64"),),
+    columns=(integer("request", "ID of the subscription or fetch; null with its items"),),
     framer=_Framer,
 )

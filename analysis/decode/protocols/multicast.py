@@ -10,21 +10,7 @@ from typing import Final
 
 from analysis.decode.protocols.protocol import Datagram, Declaration, Layer
 from forwarder.wire.name import to_uri
-from ssb.multicast.packets import (
-    FIRST,
-    PORT,
-    Channel,
-    Heartbeat,
-    InvalidPacket,
-    Item,
-    Join,
-    Packet,
-    Prune,
-    Request,
-    Restart,
-    Segment,
-    parse,
-)
+from ssb.multicast import packets
 from ssb_over_ndn.naming import log_name
 
 _AUTHOR: Final = re.compile(rb'"author": ?"(@[A-Za-z0-9+/]{43}=\.ed25519)"')
@@ -44,45 +30,45 @@ _KINDS: Final = {
     "restart": "routers that have lost their state",
 }
 """Kinds of packets, each of which is also a layer."""
-_KIND_OF: Final[dict[type[Packet], str]] = {
-    Heartbeat: "heartbeat",
-    Request: "request",
-    Join: "join",
-    Prune: "prune",
-    Restart: "restart",
+_KIND_OF: Final[dict[type[packets.Packet], str]] = {
+    packets.Heartbeat: "heartbeat",
+    packets.Request: "request",
+    packets.Join: "join",
+    packets.Prune: "prune",
+    packets.Restart: "restart",
 }
 
 
 def _read(payload: bytes) -> Datagram:
     try:
-        packet = parse(payload)
-    except InvalidPacket as error:
+        packet = packets.parse(payload)
+    except packets.InvalidPacket as error:
         return Datagram("malformed", str(error))
-    if isinstance(packet, Item):
+    if isinstance(packet, packets.Item):
         kind = SEGMENTS[packet.is_repair]
         said = f"{_name(packet.channel)}/{packet.number}"
         return Datagram(kind, None, said, len(packet.segment.content), *_item(packet.segment))
-    name = _name(packet.channel) if isinstance(packet, Heartbeat | Request) else None
+    name = _name(packet.channel) if isinstance(packet, packets.Heartbeat | packets.Request) else None
     return Datagram(_KIND_OF[type(packet)], name=name)
 
 
-def _item(segment: Segment) -> tuple[str | None, int | None]:
+def _item(segment: packets.Segment) -> tuple[str | None, int | None]:
     """Return the feed and number of the message that begins with a segment, if one does."""
     head = segment.content[:_HEAD_BYTES]
-    if not segment.place & FIRST or not (author := _AUTHOR.search(head)):
+    if not segment.place & packets.FIRST or not (author := _AUTHOR.search(head)):
         return None, None
     if not (sequence := _SEQUENCE.search(head)):
         return None, None
     return to_uri(log_name(author[1].decode())), int(sequence[1])
 
 
-def _name(channel: Channel) -> str:
+def _name(channel: packets.Channel) -> str:
     return f"/{IPv4Address(channel.source)}/{IPv4Address(channel.group)}"
 
 
 DECLARATION: Final = Declaration(
     "multicast",
-    udp_ports=frozenset((PORT,)),
+    udp_ports=frozenset((packets.PORT,)),
     kinds=_KINDS,
     layers=tuple(Layer(kind, title) for kind, title in _KINDS.items()),
     control=frozenset(_KINDS.keys() - SEGMENTS),

@@ -20,7 +20,7 @@ from analysis.decode.protocols.protocol import (
     Layer,
     Message,
 )
-from analysis.packet_schema import Column
+from analysis.packet_schema import Column, integer
 from base.key_log import Secrets
 from forwarder.wire.name import to_uri
 from ndn_over_ssb.contract import CONTRACT
@@ -382,11 +382,11 @@ DECLARATION = Declaration(
     columns=(
         Column("method", "the call that it belongs to"),
         Column("blob", "of a call for a blob: the blob’s name over NDN"),
-        Column("notes", "of notes: the feeds that they are about", "int64"),
-        Column("note", "of EBT’s notes: their number on this connection, in this direction", "int64"),
-        Column("eager", "of EBT’s notes: feeds of which their sender then wants the messages here", "int64"),
-        Column("lazy", "of EBT’s notes: feeds of which their sender then exchanges notes only", "int64"),
-        Column("switched", "of EBT’s notes: feeds that they turn from eager to lazy, or back", "int64"),
+        integer("notes", "of notes: the feeds that they are about"),
+        integer("note", "of EBT’s notes: their number on this connection, in this direction"),
+        integer("eager", "of EBT’s notes: feeds of which their sender then wants the messages here"),
+        integer("lazy", "of EBT’s notes: feeds of which their sender then exchanges notes only"),
+        integer("switched", "of EBT’s notes: feeds that they turn from eager to lazy, or back"),
         Column(
             "turned",
             "of EBT’s notes: the feeds whose mode they change, each name after what the feed is then: `+`"

@@ -6,6 +6,8 @@ integers: equal tables give equal rows in any order of summation. `spans` has la
 first and last packet of each run.
 """
 
+from collections.abc import Sequence
+
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
@@ -245,14 +247,22 @@ def feeds(feed_progress: DataFrame, most: int) -> DataFrame:
         F.count_distinct("node").alias("nodes"),
         F.count("*").alias("arrivals"),
     )
-    place = F.row_number().over(Window.partitionBy("layering").orderBy(F.desc("arrivals"), "feed"))
-    return totals.withColumn("place", place).where(F.col("place") <= most).drop("place")
+    return first(totals, most, ("layering",), F.desc("arrivals"), "feed")
 
 
 def troubles(events: DataFrame, spans: DataFrame) -> DataFrame:
     """Return layering, node, event, slice, count of the events derived from packets."""
     problems = events.where(F.col("source") == "packets")
     return sliced(problems, spans, SLICES).groupBy(*_NODE, "event", "slice").agg(F.count("*").alias("count"))
+
+
+def first(table: DataFrame, most: int, keys: Sequence[str], *order: Column | str) -> DataFrame:
+    """Return the first rows in an order, at most so many, for each of some keys.
+
+    With this bound on the row number alone, Spark drops the rest in every task before the shuffle.
+    """
+    place = F.row_number().over(Window.partitionBy(*keys).orderBy(*order))
+    return table.withColumn("place", place).where(F.col("place") <= most).drop("place")
 
 
 def _summed(table: DataFrame, *keys: str) -> DataFrame:

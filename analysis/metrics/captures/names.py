@@ -3,10 +3,11 @@
 DataFrame in, DataFrame out, as in analysis.metrics.captures.aggregates.
 """
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from analysis.columns.values import MOST_FRAMES
+from analysis.metrics.captures.aggregates import first
 from analysis.packet_schema import FOREVER
 
 _NUMBERS = r"^(.*?)/(?:v|t|seg|off|seq|params-sha256|sha256digest)=.*$"
@@ -64,9 +65,9 @@ def subjects(transactions: DataFrame, feed_progress: DataFrame, most: int) -> Da
     # Numbers alone, as engines sort rows by name to take the least of texts.
     sums = (F.min("time").alias("first"), F.sum("trouble").alias("trouble"))
     by_name = about.groupBy("layering", "name").agg(*sums)
-    soonest = _first(by_name, most, F.col("first"), F.col("name"))
+    soonest = first(by_name, most, ("layering",), "first", "name")
     bad = by_name.where(F.col("trouble") > 0)
-    worst = _first(bad, most, F.desc("trouble"), F.col("first"), F.col("name"))
+    worst = first(bad, most, ("layering",), F.desc("trouble"), "first", "name")
     chosen = soonest.unionByName(worst).dropDuplicates(["layering", "name"])
     alias = F.when(F.col("data_name") != F.col("name"), F.col("data_name"))
     return (
@@ -75,15 +76,6 @@ def subjects(transactions: DataFrame, feed_progress: DataFrame, most: int) -> Da
         .groupBy(*chosen.columns)
         .agg(F.min(alias).alias("alias"), F.min("feed").alias("feed"), F.min("seq").alias("seq"))
     )
-
-
-def _first(table: DataFrame, most: int, *order: Column) -> DataFrame:
-    """Return each run's first rows in an order.
-
-    With this bound on the row number alone, Spark drops the rest in every task before the shuffle.
-    """
-    place = F.row_number().over(Window.partitionBy("layering").orderBy(*order))
-    return table.withColumn("place", place).where(F.col("place") <= most).drop("place")
 
 
 def sequences(packets: DataFrame, chosen: DataFrame) -> DataFrame:
@@ -115,6 +107,4 @@ def sequences(packets: DataFrame, chosen: DataFrame) -> DataFrame:
         .where(F.col("item").between(F.col("seq"), last))
         .drop("item")
     )
-    place = F.row_number().over(Window.partitionBy("layering", "subject").orderBy("time", "node", "frame"))
-    every = direct.unionByName(granted).withColumn("place", place)
-    return every.where(F.col("place") <= MOST_FRAMES).drop("place")
+    return first(direct.unionByName(granted), MOST_FRAMES, ("layering", "subject"), "time", "node", "frame")

@@ -9,22 +9,15 @@ from collections.abc import Iterator
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import DoubleType, LongType, StringType, StructField, StructType
+from pyspark.sql.pandas.types import from_arrow_schema
 
+from analysis.packet_schema import schema_of
 from analysis.tables.latency import ARCHIVED
 
 BUSY = 0.5
 """Minimum utilisation of a bottleneck link over the run."""
 
-QUEUE = StructType(
-    [
-        StructField("layering", StringType()),
-        StructField("interface", StringType()),
-        StructField("time", LongType()),
-        StructField("queue_bytes", DoubleType()),
-        StructField("peak_bytes", DoubleType()),
-    ]
-)
+QUEUE = schema_of("layering string, interface string, time int64, queue_bytes float64, peak_bytes float64")
 """A queue sample: bytes waiting at `time` (ns), including the frame in transmission, and the maximum since
 the previous sample.
 """
@@ -70,19 +63,11 @@ def queue(packets: DataFrame, links: DataFrame, step_ns: int) -> DataFrame:
         table = table.sort_by([("time", "ascending"), ("frame", "ascending")])
         rate, limit, end = (table[name][0].as_py() for name in ("ns_per_byte", "max_queue_size", "end_ns"))
         handed = zip(table["time"].to_pylist(), table["frame_bytes"].to_pylist(), strict=True)
-        rows = list(_samples(handed, rate, limit, end, step_ns))
-        times, queued, peaks = zip(*rows, strict=True) if rows else ((), (), ())
-        return pa.table(
-            {
-                "layering": pa.array([layering] * len(rows), pa.string()),
-                "interface": pa.array([interface] * len(rows), pa.string()),
-                "time": pa.array(times, pa.int64()),
-                "queue_bytes": pa.array(queued, pa.float64()),
-                "peak_bytes": pa.array(peaks, pa.float64()),
-            }
-        )
+        samples = _samples(handed, rate, limit, end, step_ns)
+        rows = [dict(zip(QUEUE.names, (layering, interface, *each), strict=True)) for each in samples]
+        return pa.Table.from_pylist(rows, QUEUE)
 
-    return needed.groupBy("layering", "interface").applyInArrow(follow, QUEUE)
+    return needed.groupBy("layering", "interface").applyInArrow(follow, from_arrow_schema(QUEUE))
 
 
 def _samples(

@@ -10,8 +10,9 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from analysis.columns.rows import grouped
 from analysis.files import Rows
-from analysis.metrics.aggregates import ratio
+from analysis.metrics.aggregates import by_layering, ratio
 from analysis.packet_schema import schema_of
 
 HELD: Final = ("replicas", "replica_bytes", "statements")
@@ -51,11 +52,10 @@ COUNTERS = pa.schema(
 
 def peaks(counters: pa.Table) -> pa.Table:
     """Return HELD_STATE; `counters` is COUNTERS with layering, in the order of the files."""
-    by_node: defaultdict[tuple[str, str], Rows] = defaultdict(list)
-    for sample in counters.select(["layering", *COUNTERS.names]).to_pylist():
-        by_node[sample["layering"], sample["node"]].append(_flat(sample))
+    by_node = grouped(counters.select(["layering", *COUNTERS.names]).to_pylist(), "layering", "node")
     rows: Rows = []
-    for (layering, node), samples in sorted(by_node.items()):
+    for layering, node in sorted(by_node):
+        samples = [*map(_flat, by_node[layering, node])]
         row: dict[str, Any] = {"layering": layering, "node": node}
         for what in HELD:
             row[what] = max(_known_values(samples, what), default=None)
@@ -68,11 +68,8 @@ def peaks(counters: pa.Table) -> pa.Table:
 
 def totals(table: pa.Table) -> dict[str, dict[str, Any]]:
     """Return the metrics of each layering from HELD_STATE."""
-    nodes: defaultdict[str, Rows] = defaultdict(list)
-    for row in table.to_pylist():
-        nodes[row["layering"]].append(row)
     totals = {}
-    for layering, rows in nodes.items():
+    for layering, rows in by_layering(table).items():
         means = {what: [row[what] for row in rows if row[what] is not None] for what in HELD}
         sums = {what: sum(row[what] or 0 for row in rows) for what in COUNTED}
         seen = _known_values(rows, _SEEN)

@@ -5,14 +5,13 @@ shows only the log's replication.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator
-from itertools import groupby
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json
 
+from analysis.columns.rows import grouped
 from analysis.errors import AnalysisError
 from analysis.files import Rows
 from analysis.metrics.aggregates import ratio
@@ -78,28 +77,25 @@ def _ends_of_lives(samples: pa.Table) -> list[int]:
 def lookups(counters: Rows) -> pa.Table:
     """Return LOOKUPS."""
     rows = []
-    for layering, own in _by_layering(counters):
+    for layering, own in grouped(counters, "layering").items():
         sums = _sums(own, "cs_hits", "cs_misses", "aggregated")
         looked_up = sums["cs_hits"] + sums["cs_misses"]
         if looked_up:
+            customers = [row for row in own if row.get("answered_here") is not None]
+            here = _sums(customers, "answered_here", "cs_hits", "cs_misses")
             shares = {
                 "from_stores": ratio(sums["cs_hits"], looked_up, 100),
                 "aggregated": ratio(sums["aggregated"], looked_up, 100),
-                "from_logs": _from_logs([row for row in own if row.get("answered_here") is not None]),
+                "from_logs": ratio(here["answered_here"], here["cs_hits"] + here["cs_misses"], 100),
             }
             rows.append({"layering": layering, "interests": looked_up} | shares)
     return pa.Table.from_pylist(rows, LOOKUPS)
 
 
-def _from_logs(customers: Rows) -> float | None:
-    sums = _sums(customers, "answered_here", "cs_hits", "cs_misses")
-    return ratio(sums["answered_here"], sums["cs_hits"] + sums["cs_misses"], 100)
-
-
 def crossings(counters: Rows) -> pa.Table:
     """Return CROSSINGS."""
     rows = []
-    for layering, own in _by_layering(counters):
+    for layering, own in grouped(counters, "layering").items():
         for kind in ("interest", "data"):
             names = ("written", "queued_ns", "read", "replicated_ns")
             sums = _sums(own, *(f"{kind}_{name}" for name in names))
@@ -137,19 +133,10 @@ def steps(events: pa.Table) -> pa.Table:
         if end == "written":
             written.setdefault(place, row["time"])
         elif place in written:
-            steps_of[row["layering"]][row["feed"]].append(
-                {
-                    "layering": row["layering"],
-                    "kind": kind,
-                    "sender": other,
-                    "receiver": row["node"],
-                    "written": written[place],
-                    "read": row["time"],
-                    "log": log,
-                    "entry": int(entry),
-                    "feed": row["feed"],
-                }
-            )
+            times = {"written": written[place], "read": row["time"]}
+            ends = {"sender": other, "receiver": row["node"], "log": log, "entry": int(entry)}
+            about = {name: row[name] for name in ("layering", "feed")}
+            steps_of[row["layering"]][row["feed"]].append(about | {"kind": kind} | ends | times)
     rows = [step for feeds in steps_of.values() for step in _longest(feeds)]
     return pa.Table.from_pylist(rows, STEPS)
 
@@ -172,11 +159,6 @@ def _journey(steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
         if step["kind"] == "data" and ahead is not None and step["receiver"] == ahead["sender"]:
             back.append(step)
     return there + back if len(back) == len(there) else []
-
-
-def _by_layering(counters: Rows) -> Iterator[tuple[str, Rows]]:
-    for layering, own in groupby(counters, key=lambda row: str(row["layering"])):
-        yield layering, list(own)
 
 
 def _sums(rows: Rows, *names: str) -> dict[str, int]:

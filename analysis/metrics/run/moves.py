@@ -7,7 +7,7 @@ initial setup. Periodic refreshes count, too: unrefreshed records and attachment
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import reduce
 from itertools import pairwise
 from operator import or_
@@ -17,7 +17,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
+from analysis.columns.rows import grouped
 from analysis.files import Rows
+from analysis.metrics.aggregates import by_layering
 from analysis.packet_schema import schema_of
 from analysis.run.context import Cases
 
@@ -75,15 +77,8 @@ def record_changes(events: pa.Table, cases: Cases) -> pa.Table:
                 if min(uses)[0] > time:
                     continue  # it has not followed the feed before
                 used = min((at for at, number in uses if number >= seq), default=stop)
-                rows.append(
-                    {
-                        "layering": layering,
-                        "node": node,
-                        "feed": feed,
-                        "mapped": time,
-                        "stale_ns": max(used - time, 0),
-                    }
-                )
+                about = {"layering": layering, "node": node, "feed": feed}
+                rows.append(about | {"mapped": time, "stale_ns": max(used - time, 0)})
     return pa.Table.from_pylist(rows, RECORD_CHANGES)
 
 
@@ -107,9 +102,12 @@ def totals(
     for row in found_rows.to_pylist():
         late[row["layering"]].append(row["stale_ns"])
     known: dict[str, dict[str, Any]] = {}
-    for layering, rows in _by_layering(counters).items():
+    for layering, rows in by_layering(counters.select(["layering", *COUNTERS.names])).items():
         fib = [row["fib_entries"] for row in rows if row["fib_entries"] is not None]
-        peaks = {name: _peak(rows, name) for name in ("map_records", "resolver_entries", "stored_bytes")}
+        peaks = {
+            name: max((row[name] for row in rows if row[name] is not None), default=None)
+            for name in ("map_records", "resolver_entries", "stored_bytes")
+        }
         has_names = peaks["map_records"] is not None
         stale = late[layering]
         known[layering] = {
@@ -124,29 +122,14 @@ def totals(
     return known
 
 
-def _by_layering(counters: pa.Table) -> dict[str, Rows]:
-    grouped: defaultdict[str, Rows] = defaultdict(list)
-    for row in counters.select(["layering", *COUNTERS.names]).to_pylist():
-        grouped[row["layering"]].append(row)
-    return grouped
-
-
-def _peak(rows: Rows, name: str) -> int | None:
-    return max((row[name] for row in rows if row[name] is not None), default=None)
-
-
 def _changes(rows: Rows, begun: int) -> int | None:
     """Return the number of route changes since a time (ns), across restarts."""
-    nodes: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
-    for row in rows:
-        if row["route_changes"] is not None:
-            nodes[row["node"]].append((row["time"], row["route_changes"]))
-    if not nodes:
-        return None
-    return sum(sum(_grown(sorted(counts), begun)) for counts in nodes.values())
+    nodes = grouped([row for row in rows if row["route_changes"] is not None], "node")
+    return sum(sum(_grown(samples, begun)) for samples in nodes.values()) if nodes else None
 
 
-def _grown(counts: Iterable[tuple[int, int]], begun: int) -> Iterator[int]:
+def _grown(samples: Rows, begun: int) -> Iterator[int]:
+    counts = sorted((row["time"], row["route_changes"]) for row in samples)
     for (_, before), (time, after) in pairwise(counts):
         if time > begun:
             yield after - before if after >= before else after

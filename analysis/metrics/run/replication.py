@@ -12,6 +12,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
+from analysis.columns.rows import summed
 from analysis.columns.values import MESSAGES, REPEATED, REST
 from analysis.decode.protocols.protocol import ITEM
 from analysis.decode.protocols.registry import framed
@@ -118,9 +119,7 @@ def authors(causes: Rows, published: Rows, deliveries: Rows) -> pa.Table:
 
     `published` has layering, node, feed and seq, `deliveries` layering, node and feed.
     """
-    sent: Counter[tuple[str, str]] = Counter()
-    for row in causes:
-        sent[row["layering"], row["node"]] += row["sent_bytes"]
+    sent = summed(causes, "sent_bytes", "layering", "node")
     items: Counter[tuple[str, str]] = Counter()
     author: dict[tuple[str, str], str] = {}
     for row in published:

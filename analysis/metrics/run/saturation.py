@@ -38,19 +38,9 @@ STEP = 0.1
 LAST_MOMENTS_NS = 1_000_000_000
 """Before subscriptions end; half of the settling time if that is less."""
 
-KEEPING_UP = pa.schema(
-    [
-        ("layering", pa.string()),
-        ("node", pa.string()),
-        ("expected", pa.int64()),
-        ("delivered", pa.int64()),
-        ("waiting", pa.int64()),
-        ("at_last", pa.int64()),
-        ("quarters_ms", pa.list_(pa.float64())),
-        ("correlation", pa.float64()),
-        ("fell_behind", pa.bool_()),
-        ("cut_off", pa.bool_()),
-    ]
+KEEPING_UP = schema_of(
+    "layering string, node string, expected int64, delivered int64, waiting int64, at_last int64,"
+    " quarters_ms float64[], correlation float64, fell_behind bool, cut_off bool"
 )
 """A row per layering and judged subscriber. delivered: of the expected items; waiting: undelivered at the
 last publication; at_last: delivered in the last moments; quarters_ms: median latency of each quarter of the

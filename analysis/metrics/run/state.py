@@ -25,10 +25,7 @@ from captures.formats.records import Ints
 _TOLD = schema_of("time int64, node string")
 SAMPLES = pa.schema(
     [
-        ("layering", pa.string()),
-        ("node", pa.string()),
-        ("time", pa.int64()),
-        ("kind", pa.string()),
+        *schema_of("layering string, node string, time int64, kind string"),
         *((what, pa.int64()) for what in HELD),
     ]
 )

@@ -29,13 +29,7 @@ STORED = schema_of("layering string, time_ns int64, most float64, mean float64")
 nodes.
 """
 
-MISBEHAVIOUR = pa.schema(
-    [
-        *((name, pa.string()) for name in ("layering", "node", "misbehaviour")),
-        ("times", pa.int64()),
-        ("accused", pa.list_(pa.string())),
-    ]
-)
+MISBEHAVIOUR = schema_of("layering string, node string, misbehaviour string, times int64, accused string[]")
 """Violations of tinyISP by others that a node has detected, and the number of nodes against which it holds
 signed evidence.
 """

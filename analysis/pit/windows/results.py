@@ -15,6 +15,8 @@ from captures.formats.records import Ints
 INTERVALS = pa.schema([PIT_INTERVALS.arrow.field(name) for name in Interval._fields])
 """Entries of one node."""
 
+_COUNTS = ("interests_in", "interests_out", "downstreams", "upstreams", "items_out")
+
 STEPS = pa.schema([(name, pa.int64()) for name in Step._fields])
 """Changes of one node's table."""
 
@@ -33,12 +35,8 @@ def intervals_of(names: pa.Array, rows: Rows, episodes: Episodes) -> pa.Table:
         "opened": rows.time[first],
         "closed": episodes.closed[ended],
         "outcome": outcomes.dictionary_decode(),
-        "interests_in": episodes.interests_in[ended],
-        "interests_out": episodes.interests_out[ended],
-        "downstreams": episodes.downstreams[ended],
-        "upstreams": episodes.upstreams[ended],
+        **{name: getattr(episodes, name)[ended] for name in _COUNTS},
         "items_in": episodes.came_in[ended].astype(np.int64),
-        "items_out": episodes.items_out[ended],
         "renewals": zeros,
         "peak_bytes": episodes.peak[ended],
         "peak_credit": zeros,

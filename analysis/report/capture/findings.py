@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from markupsafe import Markup, escape
 
+from analysis.columns.rows import grouped, summed
 from analysis.columns.values import ALL, layer_name
 from analysis.decode.protocols.registry import in_datagrams
 from analysis.files import Rows
@@ -56,7 +57,8 @@ class RunFigures(NamedTuple):
 
 def figures(given: "Contents") -> list[RunFigures]:
     """Return each run's figures."""
-    asked, halves = _interests_by_run(given), _round_trip(given, 0.5)
+    asked = _sums(given.answers, "requests", "data", "nacked", "unanswered")
+    halves = _round_trip(given, 0.5)
     peaks = {row["layering"]: row["peak_entries"] for row in given.pit_summary if row["node"] == ALL}
     return [
         RunFigures(
@@ -106,13 +108,6 @@ def _percent(value: float) -> str:
     return f"{pretty(value)}\N{NARROW NO-BREAK SPACE}%"
 
 
-def _by_run(rows: Rows) -> dict[str, Rows]:
-    found: dict[str, Rows] = defaultdict(list)
-    for row in rows:
-        found[row["layering"]].append(row)
-    return found
-
-
 def _sums(rows: Rows, *names: str) -> dict[str, Counter[str]]:
     totals: dict[str, Counter[str]] = defaultdict(Counter)
     for row in rows:
@@ -142,12 +137,10 @@ def _largest_pair(ways: list[Way], layerings: list[str]) -> Iterator[Finding]:
 
 def _payload(given: "Contents") -> Iterator[Finding]:
     shares = {}
-    totals: Counter[str] = Counter()
+    totals = summed(given.overhead, "bytes", "layering")
     # The payload of a tinySSB chunk is unknown, so its application share is, too.
     own = {layer_name(each.name, layer.key) for each in in_datagrams() for layer in each.layers}
     untold = {row["layering"] for row in given.overhead if row["layer"] in own and row["bytes"]}
-    for row in given.overhead:
-        totals[row["layering"]] += row["bytes"]
     for row in given.overhead:
         if row["layer"] == "payload" and totals[row["layering"]] and row["layering"] not in untold:
             shares[row["layering"]] = 100 * row["bytes"] / totals[row["layering"]]
@@ -155,12 +148,8 @@ def _payload(given: "Contents") -> Iterator[Finding]:
         yield _finding("capture.payload", shares=across(shares, given, _percent))
 
 
-def _interests_by_run(given: "Contents") -> dict[str, Counter[str]]:
-    return _sums(given.answers, "requests", "data", "nacked", "unanswered")
-
-
 def _round_trip(given: "Contents", share: float) -> dict[str, float]:
-    return {run: quantile(rows, share) or 0.0 for run, rows in _by_run(given.rtt).items()}
+    return {run: quantile(rows, share) or 0.0 for run, rows in grouped(given.rtt, "layering").items()}
 
 
 def _round_trips(given: "Contents") -> Iterator[Finding]:
@@ -178,7 +167,7 @@ def _round_trips(given: "Contents") -> Iterator[Finding]:
 
 
 def _unanswered(given: "Contents") -> Iterator[Finding]:
-    totals = _interests_by_run(given)
+    totals = _sums(given.answers, "requests", "unanswered")
     shares = {run: 100 * of["unanswered"] / of["requests"] for run, of in totals.items() if of["requests"]}
     if not shares:
         return
@@ -186,9 +175,7 @@ def _unanswered(given: "Contents") -> Iterator[Finding]:
     if not any(shares.values()):
         yield _finding("capture.answered", n=pretty(asked))
         return
-    worst: Counter[str] = Counter()
-    for row in given.prefixes:
-        worst[row["prefix"]] += row["unanswered"]
+    worst = summed(given.prefixes, "unanswered", "prefix")
     where = Markup()
     if len(worst) > 1:
         prefix, count = min(worst.items(), key=lambda item: (-item[1], item[0]))
@@ -198,14 +185,11 @@ def _unanswered(given: "Contents") -> Iterator[Finding]:
 
 
 def _nacks(given: "Contents") -> Iterator[Finding]:
-    reasons: Counter[str] = Counter()
-    runs: Counter[str] = Counter()
-    for row in given.nacks:
-        reason = row["nack_reason"]
-        reasons[NACKS.get(reason, f"reason {reason}")] += row["requests"]
-        runs[row["layering"]] += row["requests"]
+    reasons = summed(given.nacks, "requests", "nack_reason")
     if reasons:
-        said = ", ".join(f"{name} {pretty(count)}" for name, count in sorted(reasons.items()))
+        named = {NACKS.get(reason, f"reason {reason}"): count for reason, count in reasons.items()}
+        said = ", ".join(f"{name} {pretty(count)}" for name, count in sorted(named.items()))
+        runs = summed(given.nacks, "requests", "layering")
         count = across(runs, given, lambda each: about(each, "Interest"))
         yield _finding("capture.nacks", count=count, reasons=said)
 
@@ -239,11 +223,9 @@ def _pit(given: "Contents") -> Iterator[Finding]:
 
 
 def _lifetimes(given: "Contents") -> Iterator[Finding]:
-    half = {run: quantile(rows, 0.5) or 0.0 for run, rows in _by_run(given.lifetimes).items()}
+    half = {run: quantile(rows, 0.5) or 0.0 for run, rows in grouped(given.lifetimes, "layering").items()}
     if half:
-        ends: Counter[str] = Counter()
-        for row in given.outcomes:
-            ends[row["outcome"]] += row["entries"]
+        ends = summed(given.outcomes, "entries", "outcome")
         total = ends.total()
         order = sorted(ends.items(), key=lambda item: (-item[1], item[0]))
         parts = ", ".join(f"{_percent(100 * count / total)} {outcome}" for outcome, count in order)

@@ -4,6 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 from typing import Any
 
+from analysis.columns.rows import grouped
 from analysis.columns.values import MOST_FRAMES
 from analysis.files import Rows
 from analysis.packet_schema import MESSAGES
@@ -31,9 +32,7 @@ def names_data(
     µs, and d transit time, µs, None if not captured at its destination, -1 if seen at one end only; a, b
     sender and receiver; k kind; w words; f frame and n node that captured it.
     """
-    rows: dict[tuple[str, str], Rows] = defaultdict(list)
-    for row in frames:
-        rows[row["layering"], row["subject"]].append(row)
+    rows = grouped(frames, "layering", "subject")
     nodes: dict[str, int] = {}
     words: dict[str, int] = {}
     runs: dict[str, Spec] = {}

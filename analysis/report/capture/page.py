@@ -4,11 +4,11 @@ It shows small rows (analysis.report.capture.contents), so it stays small; its t
 Each run has a colour, as layerings have in the report of a run.
 """
 
-from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from analysis.columns.rows import summed
 from analysis.columns.values import ALL, HELD
 from analysis.files import Rows
 from analysis.report.capture import plots
@@ -116,9 +116,7 @@ def _state(given: Contents) -> tuple[list[Figure | None], int]:
         over, hidden = over_time(given.pit_curves, given.pit_heat, given.pit_summary, rows, given, what)
     if given.pit_heat:
         where = heat(given.pit_heat, given.pit_summary, _in_rows(given.pit_heat), given)
-    ended: Counter[tuple[str, str]] = Counter()
-    for row in given.outcomes:
-        ended[row["layering"], row["outcome"]] += row["entries"]
+    ended = summed(given.outcomes, "entries", "layering", "outcome")
     lives = plots.cdf(
         "lifetimes",
         "Life of PIT entries",
@@ -205,7 +203,5 @@ def _utc(time_ns: int) -> str:
 
 def _most(rows: Rows, key: str, count: str) -> list[str]:
     """Return the values of a column by their total, largest first."""
-    totals: Counter[str] = Counter()
-    for row in rows:
-        totals[row[key]] += row[count]
+    totals = summed(rows, count, key)
     return sorted(totals, key=lambda value: (-totals[value], natural_order(value)))[:MOST_NODES]

@@ -6,29 +6,12 @@ A capture's name stands for a run's layering. Each function returns None if ther
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
+from analysis.columns.rows import grouped, summed
 from analysis.columns.samples import TAILS, are_enough
 from analysis.columns.values import SLICES
 from analysis.files import Rows
-from analysis.report.figures.plot import (
-    FENCES,
-    Figure,
-    Menu,
-    Scene,
-    Spec,
-    at_share,
-    box,
-    figure,
-    grouped_bars,
-    line,
-    logarithmic,
-    places,
-    quantiles_of,
-    run_seconds,
-    shares,
-    shares_columns,
-    shares_within,
-    with_menus,
-)
+from analysis.report.figures import plot
+from analysis.report.figures.plot import Figure, Menu, Scene, Spec
 from analysis.report.figures.state import MOST_NODES, node_heat
 from analysis.report.figures.wire import kind_looks, layer_looks, share_bars, stacked_over_time
 
@@ -51,21 +34,15 @@ _TROUBLES = {
 
 def traffic(load: Rows, by_node: Rows, nodes: Sequence[str], scene: Scene) -> Figure:
     """Return packets and bytes over time by kind, of all together, each once, or as captured at a node."""
-    amounts: dict[tuple[str, str], dict[str, Counter[tuple[str, int]]]] = defaultdict(
-        lambda: {"packets": Counter(), "bytes": Counter()}
-    )
-    totals: Counter[str] = Counter()
-    for row in [*(row | {"node": ALL} for row in load), *by_node]:
-        of = amounts[row["layering"], row["node"]]
-        for what in ("packets", "bytes"):
-            of[what][row["kind"], row["slice"]] += row[what]
-        totals[row["node"]] += row["bytes"]
+    every = [*(row | {"node": ALL} for row in load), *by_node]
+    rows, totals = grouped(every, "layering", "node"), summed(every, "bytes", "node")
     busiest = sorted(nodes, key=lambda node: -totals[node])[:MOST_OF_TRAFFIC]
     chosen = [node for node in nodes if node in busiest] if len(nodes) > 1 else []
 
     def draw(layering: str, node: str, what: str) -> tuple[list[Spec], Spec]:
         run = scene.runs[layering]
-        data = stacked_over_time(amounts[layering, node][what], kind_looks(), run, SLICES)
+        amounts = summed(rows[layering, node], what, "kind", "slice")
+        data = stacked_over_time(amounts, kind_looks(), run, SLICES)
         layout = {
             "showlegend": True,
             "xaxis": {"title": {"text": "time, s"}, "range": [0, (run.end_ns - run.start_ns) / 1e9]},
@@ -78,7 +55,7 @@ def traffic(load: Rows, by_node: Rows, nodes: Sequence[str], scene: Scene) -> Fi
         Menu("node", [ALL, *chosen]),
         Menu("count", ["packets", "bytes"]),
     ]
-    return with_menus(
+    return plot.with_menus(
         "traffic",
         "Traffic over time, by kind",
         "Stacked areas over time: packets or bytes a second of each kind",
@@ -92,15 +69,11 @@ def traffic_heat(by_node: Rows, nodes: Sequence[str], scene: Scene) -> Figure | 
     """Return the heat map of captured traffic by node and time, None for a single node."""
     if len(nodes) < 2:
         return None
-    sums: dict[tuple[str, str, int], Counter[str]] = defaultdict(Counter)
-    for row in by_node:
-        for what in ("packets", "bytes"):
-            sums[row["layering"], row["node"], row["slice"]][what] += row[what]
     rows = []
-    for (layering, node, place), amounts in sums.items():
+    for (layering, node, place), own in grouped(by_node, "layering", "node", "slice").items():
         run = scene.runs[layering]
         seconds = (run.end_ns - run.start_ns) / 1e9 / SLICES
-        rates = {what: amount / seconds for what, amount in amounts.items()}
+        rates = {what: sum(row[what] for row in own) / seconds for what in ("packets", "bytes")}
         rows.append({"layering": layering, "node": node, "slice": place} | rates)
     return node_heat(
         "traffic-heat",
@@ -149,41 +122,37 @@ def cdf(
 
     def of(option: str) -> list[tuple[str, int, Sequence[float]]]:
         return [
-            (layering, sum(row["count"] for row in found), quantiles_of(found))
+            (layering, sum(row["count"] for row in found), plot.quantiles_of(found))
             for layering in scene.layerings
             for found in [buckets.get((layering, option), [])]
         ]
 
     if len(options) < 2:
-        return shares_within(name, title, text, of(ALL), what)
+        return plot.shares_within(name, title, text, of(ALL), what)
     menu = Menu(by, [ALL, *options])
-    return with_menus(
-        name, title, text, [menu], lambda option: shares(of(option), what), shares_columns(what)
+    return plot.with_menus(
+        name, title, text, [menu], lambda option: plot.shares(of(option), what), plot.shares_columns(what)
     )
 
 
 def rtt_by_prefix(rows: Rows, prefixes: Sequence[str], scene: Scene) -> Figure | None:
     """Return boxes of round-trip times, a group of them for each prefix."""
-    buckets: dict[tuple[str, str], Rows] = defaultdict(list)
-    for row in rows:
-        buckets[row["layering"], row["prefix"]].append(row)
+    buckets = grouped(rows, "layering", "prefix")
     data = []
     labels = shortened(prefixes)
-    for layering, place in places(scene.layerings).items():
-        found = {prefix: quantiles_of(buckets.get((layering, prefix), [])) for prefix in prefixes}
-        data.append(box(place, layering, {labels[prefix]: of for prefix, of in found.items() if of}))
+    for layering, place in plot.places(scene.layerings).items():
+        found = {prefix: plot.quantiles_of(buckets[layering, prefix]) for prefix in prefixes}
+        data.append(plot.box(place, layering, {labels[prefix]: of for prefix, of in found.items() if of}))
     known = sum(bool(trace["y"]) for trace in data)
     if not known:
         return None
-    scale = logarithmic(data, *FENCES)
-    unit = "ms (logarithmic)" if scale.get("type") == "log" else "ms"
     layout = {
         "boxmode": "group",
-        "xaxis": {"title": {"text": f"round-trip time, {unit}"}, **scale},
+        "xaxis": plot.titled("round-trip time, ms", plot.logarithmic(data, *plot.FENCES)),
         "yaxis": {"type": "category", "autorange": "reversed", "automargin": True, "dtick": 1},
         "height": 120 + len(prefixes) * (14 + 16 * known),
     }
-    return figure(
+    return plot.figure(
         "rtt-prefix",
         "Round-trip time by name",
         "For each prefix and capture the quartiles of round-trip times, with whiskers from 5 to 95 percent",
@@ -201,7 +170,7 @@ def unanswered_by_prefix(rows: Rows, prefixes: Sequence[str], scene: Scene) -> F
     if not any(shares_of.values()):
         return None
     chosen = [prefix for prefix in prefixes if any(shares_of.get((x, prefix)) for x in scene.layerings)]
-    return grouped_bars(
+    return plot.grouped_bars(
         "unanswered",
         "Interests without an answer, by name",
         "Bars, one for each prefix and capture: the share of its Interests that nothing answered",
@@ -216,11 +185,8 @@ def unanswered_by_prefix(rows: Rows, prefixes: Sequence[str], scene: Scene) -> F
 
 def troubles(rows: Rows, scene: Scene) -> Figure | None:
     """Return faults over time, one run at a time: stacked areas by kind of event."""
-    amounts: dict[str, Counter[tuple[str, int]]] = defaultdict(Counter)
-    for row in rows:
-        if row["event"] in _TROUBLES:
-            amounts[row["layering"]][row["event"], row["slice"]] += row["count"]
-    there = [layering for layering in scene.layerings if amounts[layering]]
+    by_layering = grouped([row for row in rows if row["event"] in _TROUBLES], "layering")
+    there = [layering for layering in scene.layerings if layering in by_layering]
     if not there:
         return None
 
@@ -231,9 +197,10 @@ def troubles(rows: Rows, scene: Scene) -> Figure | None:
             "xaxis": {"title": {"text": "time, s"}, "range": [0, (run.end_ns - run.start_ns) / 1e9]},
             "yaxis": {"title": {"text": "events a second"}, "rangemode": "tozero"},
         }
-        return stacked_over_time(amounts[layering], _TROUBLES, run, SLICES), layout
+        amounts = summed(by_layering[layering], "count", "event", "slice")
+        return stacked_over_time(amounts, _TROUBLES, run, SLICES), layout
 
-    return with_menus(
+    return plot.with_menus(
         "troubles",
         "Retransmissions, Nacks, and what else went wrong, over time",
         "Stacked areas over time: events a second of each kind",
@@ -247,15 +214,14 @@ def progress(rows: Rows, feeds: Sequence[str], scene: Scene) -> Figure | None:
     """Return the feed progress of each node over time, in the colour of its capture."""
     if not rows:
         return None
-    steps: dict[tuple[str, str, str], Rows] = defaultdict(list)
+    steps = grouped(rows, "feed", "layering", "node")
     nodes: dict[str, set[str]] = defaultdict(set)
-    for row in rows:
-        steps[row["feed"], row["layering"], row["node"]].append(row)
-        nodes[row["feed"]].add(row["node"])
+    for feed, _, node in steps:
+        nodes[feed].add(node)
 
     def draw(feed: str) -> tuple[list[Spec], Spec]:
         data = []
-        for layering, place in places(scene.layerings).items():
+        for layering, place in plot.places(scene.layerings).items():
             run = scene.runs[layering]
             for node in sorted(nodes[feeds_of[feed]])[:MOST_NODES]:
                 found = steps.get((feeds_of[feed], layering, node), [])
@@ -266,15 +232,15 @@ def progress(rows: Rows, feeds: Sequence[str], scene: Scene) -> Figure | None:
                     newest.append(newest[-1])
                     name = layering if len(nodes[feeds_of[feed]]) == 1 else f"{layering}, {node}"
                     hover = {"hovertemplate": f"item %{{y}} at {node} by %{{x:.3f}} s"}
-                    data.append(line(place, name, seconds, newest, "hv", 1.2) | hover)
+                    data.append(plot.line(place, name, seconds, newest, "hv", 1.2) | hover)
         layout = {
-            "xaxis": {"title": {"text": "time, s"}, "range": [0, run_seconds(scene)]},
+            "xaxis": {"title": {"text": "time, s"}, "range": [0, plot.run_seconds(scene)]},
             "yaxis": {"title": {"text": "newest item"}, "rangemode": "tozero"},
         }
         return data, layout
 
     feeds_of = {label: feed for feed, label in shortened(feeds).items()}
-    return with_menus(
+    return plot.with_menus(
         "progress",
         "Progress of feeds",
         "The newest item of a feed that each node has had, over time, a line for each node",
@@ -299,5 +265,5 @@ def quantile(rows: Rows, share: float) -> float | None:
     """Return a quantile of captured.distribution, ns; None without values, or with too few for a tail."""
     if share in TAILS.values() and not are_enough(sum(row["count"] for row in rows), share):
         return None
-    found = quantiles_of(rows)
-    return at_share(found, share) * 1e6 if found else None
+    found = plot.quantiles_of(rows)
+    return plot.at_share(found, share) * 1e6 if found else None

@@ -3,6 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
+from analysis.columns.rows import grouped
 from analysis.files import Rows
 from analysis.report.capture.contents import Contents
 from analysis.report.capture.endpoints import Way, natural_order
@@ -130,9 +131,7 @@ def state_rows(given: Contents) -> Rows:
         of[row["outcome"]] += row["entries"]
         for name in ("aggregated", "interests_in", "interests_out", "renewals"):
             of[name] += row[name]
-    half: dict[tuple[str, str], Rows] = defaultdict(list)
-    for row in given.lifetimes:
-        half[row["layering"], row["node"]].append(row)
+    half = grouped(given.lifetimes, "layering", "node")
     levels = {(row["layering"], row["node"]): row for row in given.pit_summary}
     columns = ("entries", "satisfied", "nacked", "expired", "open", "aggregated")
     rows: Rows = []
@@ -158,9 +157,7 @@ def state_rows(given: Contents) -> Rows:
 
 def prefix_rows(given: Contents, prefixes: Sequence[str]) -> Rows:
     """Return the rows of the table of prefixes: captured.answers, with round-trip times in ms."""
-    times: dict[tuple[str, str], Rows] = defaultdict(list)
-    for row in given.rtt_prefixes:
-        times[row["layering"], row["prefix"]].append(row)
+    times = grouped(given.rtt_prefixes, "layering", "prefix")
     rows = []
     for prefix in prefixes:
         for row in given.prefixes:

@@ -2,21 +2,8 @@
 
 from analysis.columns.values import ALL
 from analysis.files import Rows
-from analysis.report.figures.plot import (
-    FENCES,
-    Figure,
-    Spec,
-    at_share,
-    band,
-    box,
-    figure,
-    grouped_bars,
-    line,
-    logarithmic,
-    places,
-    quantile_function,
-    shares_within,
-)
+from analysis.report.figures import plot
+from analysis.report.figures.plot import Figure, Spec
 from analysis.run.manifest import Manifest
 
 MOST_BY_NODE = 4
@@ -28,7 +15,7 @@ MOST_BOXES = 24
 def latency_cdf(latency: Rows, manifest: Manifest) -> Figure:
     """Return the CDF of delivery latency."""
     everyone = {row["layering"]: row for row in latency if row["node"] == ALL}
-    return shares_within(
+    return plot.shares_within(
         "latency-cdf",
         "Latency, from publication or joining to delivery",
         "Cumulative distribution of the latency, a line for each layering",
@@ -43,17 +30,14 @@ def latency_cdf(latency: Rows, manifest: Manifest) -> Figure:
 
 def first_item_cdf(rows: Rows, manifest: Manifest) -> Figure | None:
     """Return the CDF of the wait for the first item, None without one."""
-    waits: dict[str, list[float]] = {layering: [] for layering in manifest.layerings}
-    for row in rows:
-        if row["wait_ns"] is not None:
-            waits[row["layering"]].append(row["wait_ns"] / 1e6)
-    if not any(waits.values()):
+    waits = plot.times_of(rows, "wait_ns", manifest.layerings)
+    if not waits:
         return None
-    return shares_within(
+    return plot.shares_within(
         "first-item-cdf",
         "First item after joining",
         "Cumulative distribution of the time from joining to the first item, a line for each layering",
-        [(f"{x}", len(times), quantile_function(times)) for x, times in waits.items()],
+        waits,
         "joining, or publication if later, to first item",
     )
 
@@ -63,17 +47,14 @@ def loss_cdf(rows: Rows, manifest: Manifest) -> Figure | None:
 
     Only NDN's packets are followed over links; TCP's retransmissions are part of its bytes.
     """
-    times: dict[str, list[float]] = {layering: [] for layering in manifest.over_ndn}
-    for row in rows:
-        if row["recovery_ns"] is not None:
-            times[row["layering"]].append(row["recovery_ns"] / 1e6)
-    if not any(times.values()):
+    times = plot.times_of(rows, "recovery_ns", manifest.over_ndn)
+    if not times:
         return None
-    return shares_within(
+    return plot.shares_within(
         "loss-cdf",
         "Recovery after a loss",
         "Cumulative distribution of how long an item that a link lost was missing, a line for each layering",
-        [(f"{x}", len(values), quantile_function(values)) for x, values in times.items()],
+        times,
         "due after a lost packet to received",
     )
 
@@ -87,20 +68,18 @@ def latency_boxes(latency: Rows, manifest: Manifest) -> Figure:
     if by_node and len(subscribers) > MOST_BOXES:
         return _latency_bands(latency, manifest)
     data = []
-    for layering, place in places(manifest.layerings).items():
+    for layering, place in plot.places(manifest.layerings).items():
         quantiles = {row["node"]: _ms(row["quantiles_ns"]) for row in latency if row["layering"] == layering}
         nodes = [name for name in (subscribers if by_node else [ALL]) if name in quantiles]
         shown = {node if by_node else layering: quantiles[node] for node in nodes}
-        data.append(box(place, layering, shown, "x" if by_node else "y"))
-    scale = logarithmic(data, *FENCES)
-    unit = "ms (logarithmic)" if scale.get("type") == "log" else "ms"
-    values = {"title": {"text": unit}, **scale}
+        data.append(plot.box(place, layering, shown, "x" if by_node else "y"))
+    values = plot.titled("ms", plot.logarithmic(data, *plot.FENCES))
     if by_node:
         layout: Spec = {"boxmode": "group", "yaxis": values, "xaxis": {"type": "category"}}
     else:
         names = {"type": "category", "autorange": "reversed", "automargin": True}
         layout = {"xaxis": values, "yaxis": names, "height": 120 + 30 * len(data)}
-    return figure(
+    return plot.figure(
         "latency-boxes",
         "Latency by subscriber" if by_node else "Latency, all subscribers",
         "For each layering the quartiles of the latencies, with whiskers from 5 to 95 percent",
@@ -113,10 +92,12 @@ def latency_boxes(latency: Rows, manifest: Manifest) -> Figure:
 def _latency_bands(latency: Rows, manifest: Manifest) -> Figure:
     """Return the median and the band from 5 to 95 % of each subscriber, in the order of the medians."""
     data: list[Spec] = []
-    for layering, place in places(manifest.layerings).items():
+    for layering, place in plot.places(manifest.layerings).items():
         own = [row for row in latency if row["layering"] == layering and row["node"] != ALL]
         fences = {
-            row["node"]: [at_share(values, FENCES[name]) for name in ("median", "lowerfence", "upperfence")]
+            row["node"]: [
+                plot.at_share(values, plot.FENCES[name]) for name in ("median", "lowerfence", "upperfence")
+            ]
             for row in own
             if (values := _ms(row["quantiles_ns"]))
         }
@@ -127,14 +108,15 @@ def _latency_bands(latency: Rows, manifest: Manifest) -> Figure:
             "customdata": [[node] for node in ordered],
             "hovertemplate": "%{customdata[0]}: median %{y:.4g} ms",
         }
-        data += [band(place, layering, numbers, lows, highs), line(place, layering, numbers, medians) | named]
-    scale = logarithmic(data, "y")
-    unit = "ms (logarithmic)" if scale.get("type") == "log" else "ms"
+        data += [
+            plot.band(place, layering, numbers, lows, highs),
+            plot.line(place, layering, numbers, medians) | named,
+        ]
     layout: Spec = {
         "xaxis": {"title": {"text": "subscribers, in the order of their medians"}},
-        "yaxis": {"title": {"text": unit}, **scale},
+        "yaxis": plot.titled("ms", plot.logarithmic(data, "y")),
     }
-    return figure(
+    return plot.figure(
         "latency-boxes",
         "Latency by subscriber",
         "For each layering a line through the medians of all subscribers, and a band from 5 to 95 percent",
@@ -156,7 +138,7 @@ def recovery(rows: Rows, manifest: Manifest) -> Figure | None:
         longest[key] = max(longest.get(key) or 0.0, row["gap_ns"] / 1e6)
     if not names:
         return None
-    return grouped_bars(
+    return plot.grouped_bars(
         "recovery",
         "Longest gap in delivery after a failure",
         "Bars, one for each layering and failure: the longest time in which a subscriber got nothing",

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from analysis.columns.rows import grouped
 from analysis.files import Rows
 from analysis.report.figures.plot import Spec
 from analysis.run.manifest import Manifest
@@ -128,13 +129,8 @@ def journey_data(crossed: pa.Table, deliveries: pa.Table, manifest: Manifest) ->
         "paths": _paths(manifest, places, numbers),
         "layerings": {},
     }
-    rows: dict[str, Rows] = {layering: [] for layering in manifest.layerings}
-    for row in crossed.to_pylist():
-        rows[row["layering"]].append(row)
-    made: dict[str, Rows] = {layering: [] for layering in manifest.layerings}
-    for row in deliveries.to_pylist():
-        if row["feed"] in numbers and row["layering"] in made:
-            made[row["layering"]].append(row)
+    rows = grouped(crossed.to_pylist(), "layering")
+    made = grouped([row for row in deliveries.to_pylist() if row["feed"] in numbers], "layering")
     for layering in manifest.layerings:
         start = manifest.runs[layering].start_ns
         spec["layerings"][layering] = {

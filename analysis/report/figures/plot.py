@@ -11,6 +11,9 @@ from itertools import accumulate, count, product
 from math import ceil, floor, log10
 from typing import Any, NamedTuple, Protocol
 
+import numpy as np
+
+from analysis.columns.rows import grouped
 from analysis.files import Rows
 from analysis.report.words.numbers import pretty
 from analysis.run.manifest import ScenarioEvent
@@ -35,46 +38,12 @@ DASHES = (
 """Line dashes of layerings, since many colours alone are indistinguishable."""
 
 _OWN_PLACES = (
-    "poll",
-    "lli",
-    "pull",
-    "long-lived",
-    "persistent",
-    "sync",
-    "notify",
-    "lli-selective",
-    "lli-go-back-n",
-    "append-poll",
-    "ssb",
-    "ndn-over-ssb",
-    "ndn",
-    "scan",
-    "gossip",
-    "gossip-skip",
-    "flood",
-    "ebt",
-    "hub",
-    "ssb-aware-poll",
-    "ssb-aware",
-    "social-routing",
-    "tiny",
-    "tiny-pub",
-    "tiny-isp",
-    "link",
-    "sync-log",
-    "sync-all",
-    "notify-each",
-    "sparse",
-    "broker",
-    "room",
-    "holes",
-    "lan",
-    "invite",
-    "multicast",
-    "moq",
-    "psync",
-    "sync-ps",
-)
+    "poll", "lli", "pull", "long-lived", "persistent", "sync", "notify", "lli-selective", "lli-go-back-n",
+    "append-poll", "ssb", "ndn-over-ssb", "ndn", "scan", "gossip", "gossip-skip", "flood", "ebt", "hub",
+    "ssb-aware-poll", "ssb-aware", "social-routing", "tiny", "tiny-pub", "tiny-isp", "link", "sync-log",
+    "sync-all", "notify-each", "sparse", "broker", "room", "holes", "lan", "invite", "multicast", "moq",
+    "psync", "sync-ps",
+)  # fmt: skip
 """Layerings with a fixed index, and so one colour and dash on every page.
 
 From the thirteenth on, colours repeat those of rarely combined layerings, with another dash.
@@ -145,7 +114,8 @@ def figure(
     name: str, title: str, text: str, data: list[Spec], layout: Spec, columns: Sequence[str]
 ) -> Figure:
     """Return a plot without menus. `columns` names the CSV's columns: trace name, and values."""
-    return Figure(name, title, text, {"data": data, "layout": layout, "columns": list(columns)})
+    spec = {"data": data, "layout": layout, "columns": list(columns)}
+    return Figure(name, title, text, spec | _hidden_by(layout))
 
 
 def with_menus(
@@ -157,13 +127,18 @@ def with_menus(
     columns: Sequence[str],
 ) -> Figure:
     """Return a plot with menus; draw(option, ...) returns data and layout for the chosen options."""
-    variants = {}
+    variants: dict[str, Spec] = {}
     for chosen in product(*(menu.options for menu in menus)):
         data, layout = draw(*chosen)
         variants["|".join(chosen)] = {"data": data, "layout": layout}
     first = next(iter(variants.values()))
     spec = {**first, "variants": variants, "columns": [*(menu.label for menu in menus), *columns]}
-    return Figure(name, title, text, spec, tuple(menus))
+    return Figure(name, title, text, spec | _hidden_by(first["layout"]), tuple(menus))
+
+
+def _hidden_by(layout: Spec) -> Spec:
+    """Return how the page hides a layering, if not by its traces: stacked bars are its place on an axis."""
+    return {"by": "y"} if layout.get("barmode") == "stack" else {}
 
 
 def places(layerings: Sequence[str]) -> dict[str, int]:
@@ -274,13 +249,20 @@ def shares(quantiles: Sequence[tuple[str, int, Sequence[float]]], what: str) -> 
         shares = [round(100 * k / steps, 2) for k in range(len(values))]
         hover = {"hovertemplate": f"%{{y:.1f}} % of {number} within %{{x:.4g}} ms"}
         data.append(line(place_of[layering], layering, values, shares) | hover)
-    scale = logarithmic(data, "x")
-    scale_note = " (logarithmic)" if scale.get("type") == "log" else ""
     layout = {
-        "xaxis": {"title": {"text": f"{what}, ms{scale_note}"}, **scale},
+        "xaxis": titled(f"{what}, ms", logarithmic(data, "x")),
         "yaxis": {"title": {"text": "share, %"}, "range": [0, 101]},
     }
     return data, layout
+
+
+def times_of(rows: Rows, value: str, layerings: Sequence[str]) -> list[tuple[str, int, list[float]]]:
+    """Return what shares_within() takes of the known times in a column, ns; nothing if none is known."""
+    of_layering = grouped([row for row in rows if row[value] is not None], "layering")
+    if not of_layering:
+        return []
+    times = ((x, [row[value] / 1e6 for row in of_layering[x]]) for x in layerings)
+    return [(x, len(known), quantile_function(known)) for x, known in times]
 
 
 def at_share(ordered: Sequence[float], share: float) -> float:
@@ -290,16 +272,9 @@ def at_share(ordered: Sequence[float], share: float) -> float:
 
 def quantile_function(values: Sequence[float], points: int = 200) -> list[float]:
     """Return the quantiles at `points` + 1 even steps from 0 to 1, interpolated between ranks."""
-    ordered = sorted(values)
-    if not ordered:
-        return []
-    quantiles = []
-    for step in range(points + 1):
-        rank = step / points * (len(ordered) - 1)
-        low = floor(rank)
-        high = min(low + 1, len(ordered) - 1)
-        quantiles.append(round(ordered[low] + (ordered[high] - ordered[low]) * (rank - low), 4))
-    return quantiles
+    ranks = np.arange(points + 1) / points * (len(values) - 1)
+    quantiles = np.interp(ranks, range(len(values)), sorted(values)) if values else ranks[:0]
+    return [round(quantile, 4) for quantile in quantiles.tolist()]
 
 
 def quantiles_of(buckets: Rows, points: int = 200) -> list[float]:
@@ -328,6 +303,38 @@ def quantiles_of(buckets: Rows, points: int = 200) -> list[float]:
         high = min(low + 1, firsts[-1] - 1)
         quantiles.append(round((value(low) + (value(high) - value(low)) * (rank - low)) / 1e6, 6))
     return quantiles
+
+
+def heat_map(
+    rows: Mapping[str, Sequence[float | None]],
+    columns: int,
+    width: float,
+    seconds: float,
+    what: str,
+    top: float,
+    darkest: str,
+) -> tuple[Spec, Spec]:
+    """Return trace and layout of a heat map: a row for each name, a column for each `width` seconds.
+
+    The time axis has `seconds`. Values of `what` from `top` on are darkest; the legend, `darkest`, says so.
+    """
+    trace = {
+        "type": "heatmap",
+        "x": [round((place + 0.5) * width, 4) for place in range(columns)],
+        "y": list(rows),
+        "z": list(rows.values()),
+        "zmin": 0,
+        "zmax": top,
+        "colorscale": "--heat",
+        "colorbar": {"title": {"text": darkest, "side": "top"}, "thickness": 12, "outlinewidth": 0},
+        "hovertemplate": f"%{{y}}: %{{z:.3g}} {what} at %{{x:.2f}} s<extra></extra>",
+    }
+    layout = {
+        "xaxis": {"title": {"text": "time, s"}, "range": [0, seconds]},
+        "yaxis": {"type": "category", "autorange": "reversed", "automargin": True, "dtick": 1},
+        "height": 110 + 17 * max(len(rows), 6),
+    }
+    return trace, layout
 
 
 def grouped_bars(
@@ -372,8 +379,8 @@ def grouped_bars(
     return figure(name, title, text, data, layout, ("layering", "of", axis or unit))
 
 
-def marks(scene: Scene, is_named: bool = True) -> Spec:
-    """Return a layout that marks the scenario's events over time, with names if `is_named`."""
+def marks(scene: Scene) -> Spec:
+    """Return a layout that marks the scenario's events over time, with names unless they are many."""
     times: dict[float, list[str]] = {}
     for happening in scene.timeline:
         times.setdefault(round(happening.time_ns / 1e9, 6), []).append(happening.words)
@@ -382,7 +389,7 @@ def marks(scene: Scene, is_named: bool = True) -> Spec:
         {"type": "line", "x0": time, "x1": time, "yref": "paper", "y0": 0, "y1": 1, "line": stroke}
         for time in times
     ]
-    if not is_named or len(times) > MOST_NAMED_EVENTS:
+    if len(times) > MOST_NAMED_EVENTS:
         return {"shapes": shapes}
     texts = [
         {
@@ -404,6 +411,12 @@ def marks(scene: Scene, is_named: bool = True) -> Spec:
 def run_seconds(scene: Scene) -> float:
     """Return the duration of the longest layering, s."""
     return max((run.end_ns - run.start_ns for run in scene.runs.values()), default=0) / 1e9
+
+
+def titled(text: str, scale: Spec) -> Spec:
+    """Return an axis with a title, which tells if it is logarithmic."""
+    note = " (logarithmic)" if scale.get("type") == "log" else ""
+    return {"title": {"text": f"{text}{note}"}, **scale}
 
 
 def logarithmic(data: list[Spec], *keys: str) -> Spec:

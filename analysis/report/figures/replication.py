@@ -10,17 +10,8 @@ from analysis.columns.values import ALL, MESSAGES, MODES, REPEATED, REST, layer_
 from analysis.decode.protocols.protocol import ITEM
 from analysis.decode.protocols.registry import PROTOCOLS
 from analysis.files import Rows
-from analysis.report.figures.plot import (
-    Figure,
-    Menu,
-    Spec,
-    colour,
-    figure,
-    line,
-    logarithmic,
-    places,
-    with_menus,
-)
+from analysis.report.figures import plot
+from analysis.report.figures.plot import Figure, Menu, Spec
 from analysis.report.figures.state import node_heat
 from analysis.report.figures.wire import layer_looks, stacked_bars
 from analysis.run.manifest import Manifest
@@ -52,20 +43,20 @@ def causes(rows: Rows, authors: Rows, manifest: Manifest) -> Figure:
         nominated = [ordered[(len(ordered) - 1) // 2], ordered[-1]]
         nominated += [most["node"]] if most is not None else []
         chosen |= {(layering, who): node for who, node in zip(_PEERS, nominated, strict=False)}
-    over = manifest.model_copy(update={"layerings": [x for x in manifest.layerings if x in bytes_of]})
-    stack = list(_stack(over))
-    kilo = dict.fromkeys(over.layerings, 1000.0)
+    layerings = [x for x in manifest.layerings if x in bytes_of]
+    stack = _stack(manifest, layerings)
+    kilo = dict.fromkeys(layerings, 1000.0)
 
     def draw(who: str) -> tuple[list[Spec], Spec]:
         amounts = {
             (layering, cause): float(by_cause[layering, chosen[layering, who], cause])
-            for layering in over.layerings
+            for layering in layerings
             if (layering, who) in chosen
             for cause, _, _ in stack
         }
-        return stacked_bars(amounts, stack, kilo, over, "kB", "kB sent and received in the run")
+        return stacked_bars(amounts, stack, kilo, manifest, "kB", "kB sent and received in the run")
 
-    drawn = with_menus(
+    return plot.with_menus(
         "causes",
         "What a peer sends and receives, by cause",
         "Stacked bars, one for each layering: kB that one peer sent and received, of each cause",
@@ -73,7 +64,6 @@ def causes(rows: Rows, authors: Rows, manifest: Manifest) -> Figure:
         draw,
         ("cause", "layering", "kB"),
     )
-    return drawn._replace(spec=drawn.spec | {"by": "y"})
 
 
 def holders(rows: Rows, manifest: Manifest) -> Figure | None:
@@ -85,20 +75,20 @@ def holders(rows: Rows, manifest: Manifest) -> Figure | None:
 
     def draw(what: str) -> tuple[list[Spec], Spec]:
         data = []
-        for layering, place in places(manifest.layerings).items():
+        for layering, place in plot.places(manifest.layerings).items():
             run = manifest.runs[layering]
             own = [row for row in rows if row["layering"] == layering]
             if own:
                 x = [round((row["time"] - run.start_ns) / 3.6e12, 4) for row in own]
                 y = [row[what] for row in own]
                 hours = round((run.end_ns - run.start_ns) / 3.6e12, 4)
-                data.append(line(place, layering, [*x, hours], [*y, y[-1]], shape="hv"))
+                data.append(plot.line(place, layering, [*x, hours], [*y, y[-1]], shape="hv"))
         return data, {
             "xaxis": {"title": {"text": "time since the start of the run, h"}, "rangemode": "tozero"},
             "yaxis": {"title": {"text": f"{what} to be deleted"}, "rangemode": "tozero"},
         }
 
-    return with_menus(
+    return plot.with_menus(
         "holders",
         "Who has contents that their author asks to delete",
         "Lines, one for each layering: nodes with such contents, or all copies of these, over time",
@@ -111,7 +101,7 @@ def holders(rows: Rows, manifest: Manifest) -> Figure | None:
 def spread(latency: Rows, reached: Rows, manifest: Manifest) -> Figure:
     """Return the share of followers with a message, over time, rounds of calls, or peers crossed."""
     layerings = list(dict.fromkeys(row["layering"] for row in reached))
-    place_of = places(manifest.layerings)
+    place_of = plot.places(manifest.layerings)
     everyone = {row["layering"]: row for row in latency if row["node"] == ALL}
     rounds = {
         layering: interval
@@ -138,7 +128,7 @@ def spread(latency: Rows, reached: Rows, manifest: Manifest) -> Figure:
             else:
                 x, y = over_time(layering, rounds[layering] if scale == "rounds" else 1)
             data.append(
-                line(
+                plot.line(
                     place_of[layering],
                     layering,
                     x,
@@ -152,13 +142,13 @@ def spread(latency: Rows, reached: Rows, manifest: Manifest) -> Figure:
             "connections crossed": "connections between peers that the message has crossed",
         }
         y_title = "first copies, %" if scale == "connections crossed" else "followers that have it, %"
-        axis = logarithmic(data, "x") if scale == "time" else {"rangemode": "tozero"}
+        axis = plot.logarithmic(data, "x") if scale == "time" else {"rangemode": "tozero"}
         return data, {
             "xaxis": {"title": {"text": titles[scale]}, **axis},
             "yaxis": {"title": {"text": y_title}, "range": [0, 101]},
         }
 
-    return with_menus(
+    return plot.with_menus(
         "spread",
         "How a message spreads",
         "Lines, one for each layering: the share of a message’s followers that have it",
@@ -176,7 +166,7 @@ def popularity(authors: Rows, manifest: Manifest) -> Figure | None:
     if len({row["followers"] for row in authors if row["published"]}) < _FEW:
         return None
     data: list[Spec] = []
-    for layering, place in places(manifest.layerings).items():
+    for layering, place in plot.places(manifest.layerings).items():
         own = sorted(
             (row["followers"], row["sent_bytes"] / row["published"] / 1000, row["node"])
             for row in authors
@@ -192,15 +182,18 @@ def popularity(authors: Rows, manifest: Manifest) -> Figure | None:
                     "x": [followers for followers, _, _ in own],
                     "y": [round(kilo, 3) for _, kilo, _ in own],
                     "text": [node for _, _, node in own],
-                    "marker": {"color": colour(place), "size": 8},
+                    "marker": {"color": plot.colour(place), "size": 8},
                     "hovertemplate": "%{text}: %{y:.4g} kB a message, %{x} followers",
                 }
             )
     layout: Spec = {
         "xaxis": {"title": {"text": "followers"}, "rangemode": "tozero"},
-        "yaxis": {"title": {"text": "kB sent for each own message (logarithmic)"}, **logarithmic(data, "y")},
+        "yaxis": {
+            "title": {"text": "kB sent for each own message (logarithmic)"},
+            **plot.logarithmic(data, "y"),
+        },
     }
-    return figure(
+    return plot.figure(
         "popularity",
         "What being popular costs an author",
         "Points, one for each layering and author: kB that the author sent for each of its messages, over "
@@ -246,11 +239,11 @@ def modes(connections: Rows, rows: Rows, manifest: Manifest) -> Figure | None:
     )
 
 
-def _stack(manifest: Manifest) -> list[tuple[str, str, str]]:
-    """Return key, title and colour of each cause of all protocols in use."""
+def _stack(manifest: Manifest, layerings: list[str]) -> list[tuple[str, str, str]]:
+    """Return key, title and colour of each cause of all protocols of layerings."""
     looks = layer_looks()
     found: dict[str, tuple[str, str, str]] = {}
-    for name in dict.fromkeys(manifest.protocol(layering) for layering in manifest.layerings):
+    for name in dict.fromkeys(map(manifest.protocol, layerings)):
         kinds = {kind: title for kind, title in PROTOCOLS[name].kinds.items() if kind != ITEM}
         titles = {MESSAGES: "messages", REPEATED: "messages again"} | kinds | {REST: "TCP alone"}
         for number, (cause, title) in enumerate(titles.items()):

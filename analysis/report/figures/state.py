@@ -4,26 +4,11 @@ entries.
 
 from collections.abc import Mapping, Sequence
 
+from analysis.columns.rows import grouped
 from analysis.columns.values import ALL, HELD, OUTCOMES
 from analysis.files import Rows
-from analysis.report.figures.plot import (
-    FENCES,
-    Figure,
-    Menu,
-    Period,
-    Scene,
-    Spec,
-    at_share,
-    band,
-    colour,
-    figure,
-    line,
-    marks,
-    places,
-    run_seconds,
-    shares_within,
-    with_menus,
-)
+from analysis.report.figures import plot
+from analysis.report.figures.plot import Figure, Menu, Period, Scene, Spec
 from analysis.report.figures.wire import share_bars
 from analysis.report.words.numbers import pretty
 
@@ -70,33 +55,31 @@ def over_time(
     # Means by slice are of entries and bytes; captures have ranges and credit, too.
     has_band = len(nodes) > MOST_WITHOUT_BAND and bool(cells) and {*what} <= {*HELD}
     offered = [WHOLE, *([ALL_NODES] if has_band else []), *(chosen if len(nodes) > 1 else [])]
-    by_node: dict[tuple[str, str], Rows] = {}
-    for row in curves:
-        by_node.setdefault((row["node"], row["layering"]), []).append(row)
+    by_node = grouped(curves, "node", "layering")
 
     def draw(node: str, what: str) -> tuple[list[Spec], Spec]:
         data: list[Spec] = []
-        for layering, place in places(scene.layerings).items():
+        for layering, place in plot.places(scene.layerings).items():
             run = scene.runs[layering]
             if node == ALL_NODES:
                 own = [row for row in cells if row["layering"] == layering]
                 data += _band(place, layering, own, slices, run, what)
                 continue
-            rows = by_node.get((ALL if node == WHOLE else node, layering), [])
+            rows = by_node[ALL if node == WHOLE else node, layering]
             seconds = [0.0, *(round((row["time"] - run.start_ns) / 1e9, 4) for row in rows)]
             amounts = [0, *(row[what] for row in rows)]
             seconds.append(round((run.end_ns - run.start_ns) / 1e9, 4))
             amounts.append(amounts[-1])
             hover = {"hovertemplate": f"%{{y}} {what} at %{{x:.3f}} s"}
-            data.append(line(place, layering, seconds, amounts, "hv", 1.5) | hover)
+            data.append(plot.line(place, layering, seconds, amounts, "hv", 1.5) | hover)
         layout = {
-            "xaxis": {"title": {"text": "time, s"}, "range": [0, run_seconds(scene)]},
+            "xaxis": {"title": {"text": "time, s"}, "range": [0, plot.run_seconds(scene)]},
             "yaxis": {"title": {"text": f"{word} {what}"}, "rangemode": "tozero"},
-            **marks(scene),
+            **plot.marks(scene),
         }
         return data, layout
 
-    drawn = with_menus(
+    drawn = plot.with_menus(
         word.lower(),
         f"{word} over time",
         f"{word} entries or bytes over time, of the whole network or of a node, a line for each layering",
@@ -115,11 +98,11 @@ def _band(place: int, layering: str, cells: Rows, slices: int, run: Period, what
     width = (run.end_ns - run.start_ns) / 1e9 / slices
     seconds = [round((number + 0.5) * width, 4) for number in range(slices)]
     low, middle, high = (
-        [round(at_share(sorted(values), FENCES[fence]), 2) if values else 0 for values in amounts]
+        [round(plot.at_share(sorted(values), plot.FENCES[fence]), 2) if values else 0 for values in amounts]
         for fence in ("lowerfence", "median", "upperfence")
     )
     hover = {"hovertemplate": f"%{{y:.4g}} {what} at %{{x:.3f}} s"}
-    return band(place, layering, seconds, low, high), line(place, layering, seconds, middle) | hover
+    return plot.band(place, layering, seconds, low, high), plot.line(place, layering, seconds, middle) | hover
 
 
 def _filled(rows: Rows, summary: Rows) -> Rows:
@@ -173,32 +156,16 @@ def node_heat(
             top, darkest = usual, f"{what}, {pretty(usual)} or more darkest"
         else:
             darkest = what
-        table: list[list[float | None]] = []
+        table: dict[str, list[float | None]] = {}
         for node in nodes:
             cells = (values.get((layering, node, place)) for place in range(slices))
-            table.append([None if cell is None else round(cell[what], 2) for cell in cells])
+            table[node] = [None if cell is None else round(cell[what], 2) for cell in cells]
         run = scene.runs[layering]
         width = (run.end_ns - run.start_ns) / 1e9 / slices
-        data: Spec = {
-            "type": "heatmap",
-            "name": layering,
-            "x": [round((place + 0.5) * width, 4) for place in range(slices)],
-            "y": list(nodes),
-            "z": table,
-            "zmin": 0,
-            "zmax": top,
-            "colorscale": "--heat",
-            "colorbar": {"title": {"text": darkest, "side": "top"}, "thickness": 12, "outlinewidth": 0},
-            "hovertemplate": f"%{{y}}: %{{z:.3g}} {what} at %{{x:.2f}} s<extra></extra>",
-        }
-        layout = {
-            "xaxis": {"title": {"text": "time, s"}, "range": [0, run_seconds(scene)]},
-            "yaxis": {"type": "category", "autorange": "reversed", "automargin": True, "dtick": 1},
-            "height": 110 + 17 * max(len(nodes), 6),
-        }
-        return [data], layout
+        trace, layout = plot.heat_map(table, slices, width, plot.run_seconds(scene), what, top, darkest)
+        return [{"type": "heatmap", "name": layering} | trace], layout
 
-    return with_menus(
+    return plot.with_menus(
         name, title, text, [Menu("layering", scene.layerings), measures], draw, ("node", "time, s", column)
     )
 
@@ -206,14 +173,14 @@ def node_heat(
 def in_flight(rows: Rows, scene: Scene) -> Figure:
     """Return the network's PIT entries against the items in flight."""
     data = []
-    for layering, place in places(scene.layerings).items():
+    for layering, place in plot.places(scene.layerings).items():
         points = [(row["items"], round(row["entries"], 2)) for row in rows if row["layering"] == layering]
         items, entries = zip(*points, strict=True) if points else ((), ())
         data.append(
-            line(place, layering, items, entries)
+            plot.line(place, layering, items, entries)
             | {
                 "mode": "lines+markers",
-                "marker": {"size": 6, "color": colour(place), "symbol": place},
+                "marker": {"size": 6, "color": plot.colour(place), "symbol": place},
                 "hovertemplate": "%{y:.4g} entries while %{x} items are in flight",
             }
         )
@@ -221,7 +188,7 @@ def in_flight(rows: Rows, scene: Scene) -> Figure:
         "xaxis": {"title": {"text": "items published and not yet delivered to all"}, "rangemode": "tozero"},
         "yaxis": {"title": {"text": "PIT entries, whole network, mean"}, "rangemode": "tozero"},
     }
-    return figure(
+    return plot.figure(
         "in-flight",
         "PIT entries against items in flight",
         "A line for each layering: mean PIT entries of the network while so many items are in flight",
@@ -239,7 +206,7 @@ def lifetime_cdf(lives: Rows, scene: Scene) -> Figure:
         row = together.get(layering)
         times = [round(value / 1e6, 4) for value in (row and row["lifetimes_ns"]) or ()]
         curves.append((layering, row["entries"] - row["open"] if row else 0, times))
-    return shares_within(
+    return plot.shares_within(
         "pit-lifetimes",
         "Lifetime of PIT entries",
         "Cumulative distribution of how long PIT entries were there, a line for each layering",

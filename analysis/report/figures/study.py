@@ -10,18 +10,8 @@ from typing import NamedTuple
 
 from analysis.metrics.catalogue import Metric
 from analysis.metrics.study import EXTRA, Estimate, Point, Study
-from analysis.report.figures.plot import (
-    DASHES,
-    Figure,
-    Menu,
-    Spec,
-    band,
-    colour,
-    figure,
-    line,
-    places,
-    with_menus,
-)
+from analysis.report.figures import plot
+from analysis.report.figures.plot import Figure, Menu, Spec
 from analysis.report.words.numbers import pretty
 from analysis.report.words.study import estimate_text
 
@@ -54,7 +44,7 @@ def overview(study: Study, metric: Metric) -> Figure:
 
     def draw(group: str) -> tuple[list[Spec], Spec]:
         data: list[Spec] = []
-        for layering, place in places(study.layerings).items():
+        for layering, place in plot.places(study.layerings).items():
             known = _known(study, metric, layering, group)
             data += _traces(study, metric, scale, known, layering, place, has_bands=has_bands)
         return data, _layout(study, metric, scale, len(study.layerings))
@@ -63,8 +53,8 @@ def overview(study: Study, metric: Metric) -> Figure:
     text += " and its confidence interval" if has_bands else ""
     columns = ("layering", *_columns(study, f"{metric.title}, mean, {metric.unit}"))
     if len(study.groups) > 1:
-        return with_menus(name, metric.title, text, [Menu("where", study.groups)], draw, columns)
-    return figure(name, metric.title, text, *draw(study.groups[0]), columns)
+        return plot.with_menus(name, metric.title, text, [Menu("where", study.groups)], draw, columns)
+    return plot.figure(name, metric.title, text, *draw(study.groups[0]), columns)
 
 
 def panels(study: Study, metrics: Sequence[Metric]) -> dict[str, Figure]:
@@ -77,7 +67,7 @@ def panels(study: Study, metrics: Sequence[Metric]) -> dict[str, Figure]:
 
 
 def _panel(study: Study, metrics: Sequence[Metric], layering: str) -> Figure:
-    place_of = places(study.layerings)
+    place_of = plot.places(study.layerings)
     place = place_of[layering]
     by_title = {metric.title: metric for metric in metrics}
     has_others = study.is_numeric and len(study.groups) == 1
@@ -96,7 +86,7 @@ def _panel(study: Study, metrics: Sequence[Metric], layering: str) -> Figure:
             data += _traces(study, metric, scale, known, layering, place, group, number)
         return data, _layout(study, metric, scale, len(study.groups))
 
-    return with_menus(
+    return plot.with_menus(
         f"panel-{place}",
         layering,
         f"{layering} by itself: the mean over the runs and its confidence interval",
@@ -157,7 +147,7 @@ def _traces(
         "customdata": [[value.low, value.high, value.n] for _, value in known],
         "text": [estimate_text(value) for _, value in known],
         "hovertemplate": f"{name}: %{{text}} {metric.unit} (n = %{{customdata[2]}}){at}<extra></extra>",
-        "marker": {"size": 7, "color": colour(place), "symbol": number if group else place},
+        "marker": {"size": 7, "color": plot.colour(place), "symbol": number if group else place},
     }
     if not study.is_numeric:
         yield {
@@ -167,17 +157,17 @@ def _traces(
             "offsetgroup": name,
             "x": means,
             "y": [x if study.key else layering for x, _ in known],
-            "error_x": _bars(scale, known, colour(place)),
+            "error_x": _bars(scale, known, plot.colour(place)),
         } | common
         return
     banded = [(x, value) for x, value in known if value.low is not None and value.high is not None]
     if has_bands and len(banded) > 1:
         lows = [_above(scale, value.low or 0) for _, value in banded]
         highs = [round(value.high or 0, 6) for _, value in banded]
-        yield band(place, name, [x for x, _ in banded], lows, highs)
-    drawn = line(place, name, [x for x, _ in known], means)  # type: ignore[misc]
+        yield plot.band(place, name, [x for x, _ in banded], lows, highs)
+    drawn = plot.line(place, name, [x for x, _ in known], means)  # type: ignore[misc]
     if group:
-        drawn["line"]["dash"] = DASHES[stroke(number)]
+        drawn["line"]["dash"] = plot.DASHES[stroke(number)]
     yield drawn | common | {"mode": "lines+markers"}
 
 
@@ -202,8 +192,7 @@ def _bars(scale: Scale, known: Known, shade: str) -> Spec:
 
 def _layout(study: Study, metric: Metric, scale: Scale, beside: int) -> Spec:
     """Return the layout of a plot; `beside` marks share a row of a verbal subject."""
-    scale_note = " (logarithmic)" if scale.floor else ""
-    values = {"title": {"text": f"{metric.unit}{scale_note}"}, **scale.axis}
+    values = plot.titled(metric.unit, scale.axis)
     if study.is_numeric:
         return {"xaxis": _numbers(study), "yaxis": values}
     labels = study.xs if study.key else study.layerings
@@ -228,12 +217,12 @@ def _numbers(study: Study) -> Spec:
     for place, position in enumerate(at):
         if not ticks or position - at[ticks[-1]] >= _CLOSEST * (at[-1] - at[0]):
             ticks.append(place)
-    return {
-        "title": {"text": study.words.titled + (" (logarithmic)" if is_wide else "")},
+    scale = {
         "type": "log" if is_wide else "linear",
         "tickvals": [study.xs[place] for place in ticks],
         "ticktext": [pretty(xs[place]) for place in ticks],
     }
+    return plot.titled(study.words.titled, scale)
 
 
 def _scale(study: Study, metric: Metric, has_bands: bool) -> Scale:

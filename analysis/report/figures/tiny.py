@@ -2,6 +2,7 @@
 
 from collections import Counter, defaultdict
 
+from analysis.columns.rows import summed
 from analysis.decode.protocols.tiny import DECLARATION
 from analysis.files import Rows
 from analysis.report.figures.plot import Figure, Menu, Spec, line, places, with_menus
@@ -32,11 +33,9 @@ def by_party(rows: Rows) -> Rows:
     analysis.metrics.run.tiny.COMMANDS.
     """
     parties: dict[tuple[str, str], Counter[str]] = {}
-    packets: Counter[tuple[str, str]] = Counter()
+    packets = summed(rows, "packets", "layering", "node")
     for row in rows:
-        party = row["layering"], row["node"]
-        parties.setdefault(party, Counter())[row["command"]] += row["entries"]
-        packets[party] += row["packets"]
+        parties.setdefault((row["layering"], row["node"]), Counter())[row["command"]] += row["entries"]
     found = [
         {"layering": layering, "node": node}
         | {column: sum(own[name] for name in names) for column, names in COUNTED.items()}
@@ -50,20 +49,17 @@ def by_party(rows: Rows) -> Rows:
 
 def causes(rows: Rows, manifest: Manifest) -> Figure:
     """Return the bytes sent, stacked by kind of packet; `rows` are analysis.metrics.run.tiny.SENT."""
-    over = manifest.model_copy(
-        update={"layerings": [x for x in manifest.layerings if any(row["layering"] == x for row in rows)]}
-    )
+    layerings = {row["layering"] for row in rows}
     amounts: dict[str, defaultdict[tuple[str, str, str], float]] = {
         unit: defaultdict(float) for unit in _AMOUNTS
     }
-    of_node: Counter[tuple[str, str]] = Counter()
+    of_node = summed(rows, "bytes", "layering", "node")
     for row in rows:
-        of_node[row["layering"], row["node"]] += row["bytes"]
         for unit, (column, divisor) in _AMOUNTS.items():
             amounts[unit][row["layering"], row["node"], row["kind"]] += (row[column] or 0) / divisor
     busiest = {
         layering: max((size, node) for (x, node), size in of_node.items() if x == layering)[1]
-        for layering in over.layerings
+        for layering in layerings
     }
     seen = {row["kind"] for row in rows}
     kinds = [kind for kind in DECLARATION.kinds if kind in seen]
@@ -75,9 +71,9 @@ def causes(rows: Rows, manifest: Manifest) -> Figure:
         for (layering, node, kind), amount in amounts[unit].items():
             if who == _NODES[0] or node == busiest[layering]:
                 shown[layering, kind] += amount
-        return stacked_bars(shown, stack, dict.fromkeys(over.layerings, 1.0), over, unit, f"{unit} sent")
+        return stacked_bars(shown, stack, dict.fromkeys(layerings, 1.0), manifest, unit, f"{unit} sent")
 
-    drawn = with_menus(
+    return with_menus(
         "tiny_causes",
         "What tinySSB sends, by what packets are",
         "Stacked bars, one for each layering: what was sent, of each kind of packet",
@@ -85,7 +81,6 @@ def causes(rows: Rows, manifest: Manifest) -> Figure:
         draw,
         ("kind", "layering", "amount"),
     )
-    return drawn._replace(spec=drawn.spec | {"by": "y"})
 
 
 def storage(rows: Rows, manifest: Manifest) -> Figure:

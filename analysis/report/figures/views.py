@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 
 from analysis.files import Rows
-from analysis.report.figures.plot import Figure, Spec, figure, line, places, quantile_function, shares_within
+from analysis.report.figures.plot import Figure, Spec, figure, line, places, shares_within, times_of
 from analysis.run.manifest import Manifest
 
 _SLICES = 300
@@ -49,15 +49,8 @@ def ages(rows: Rows, manifest: Manifest) -> Figure | None:
     """Return the distribution of the time for which a past was shown before it changed; `rows` are
     analysis.metrics.views.VIEWS.
     """
-    found = []
-    for layering in manifest.layerings:
-        late = [
-            row["late_ns"] / 1e6
-            for row in rows
-            if row["layering"] == layering and row["late_ns"] is not None and not row["own"]
-        ]
-        if late:
-            found.append((layering, len(late), quantile_function(late)))
+    late = times_of([row for row in rows if not row["own"]], "late_ns", manifest.layerings)
+    found = [(layering, n, quantiles) for layering, n, quantiles in late if n]
     if not found:
         return None
     return shares_within(

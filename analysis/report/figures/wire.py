@@ -1,28 +1,16 @@
 """The report's plots of wire traffic: over time, per delivered item, and at a shared link."""
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
+from analysis.columns.rows import grouped, summed
 from analysis.columns.values import layer_name, layers
 from analysis.decode.messages import RETRANSMITTED
 from analysis.decode.protocols.protocol import ENCRYPTED, PAYLOAD, UNREAD
 from analysis.decode.protocols.registry import PROTOCOLS, framed, in_datagrams
 from analysis.files import Rows
-from analysis.report.figures.plot import (
-    Figure,
-    Menu,
-    Period,
-    Scene,
-    Spec,
-    area,
-    figure,
-    grouped_bars,
-    line,
-    marks,
-    places,
-    run_seconds,
-    with_menus,
-)
+from analysis.report.figures import plot
+from analysis.report.figures.plot import Figure, Menu, Period, Scene, Spec
 from analysis.report.words.numbers import pretty
 from analysis.run.manifest import Manifest
 
@@ -81,35 +69,23 @@ def kind_looks() -> dict[str, tuple[str, str]]:
 def packets_over_time(load: Rows, manifest: Manifest) -> Figure:
     """Return the packets sent over all links, by kind, over time, one layering at a time on one scale."""
     slices = 1 + max((row["slice"] for row in load), default=0)
-    amounts: Counter[tuple[str, str, int]] = Counter()
-    for row in load:
-        amounts[row["layering"], row["kind"], row["slice"]] += row["packets"]
-    highest: Counter[tuple[str, int]] = Counter()
-    for (layering, _, place), packets in amounts.items():
-        highest[layering, place] += packets
-    seconds = run_seconds(manifest)
+    by_layering = grouped(load, "layering")
+    highest = summed(load, "packets", "layering", "slice")
+    seconds = plot.run_seconds(manifest)
     top = 1.05 * max(highest.values(), default=0) / (seconds / slices or 1) or 1
 
     def draw(layering: str) -> tuple[list[Spec], Spec]:
-        data = stacked_over_time(
-            {
-                (kind, place): amounts[layering, kind, place]
-                for name, kind, place in amounts
-                if name == layering
-            },
-            kind_looks(),
-            manifest.runs[layering],
-            slices,
-        )
+        amounts = summed(by_layering[layering], "packets", "kind", "slice")
+        data = stacked_over_time(amounts, kind_looks(), manifest.runs[layering], slices)
         layout = {
             "showlegend": True,
             "xaxis": {"title": {"text": "time, s"}, "range": [0, seconds]},
             "yaxis": {"title": {"text": "packets a second, all links"}, "range": [0, top]},
-            **marks(manifest),
+            **plot.marks(manifest),
         }
         return data, layout
 
-    return with_menus(
+    return plot.with_menus(
         "packets",
         "Packets over time, by kind",
         "Stacked areas over time: packets a second on all links together, of each kind",
@@ -132,7 +108,7 @@ def stacked_over_time(
     for kind, (title, shade) in kinds.items():
         values = [amounts.get((kind, place), 0) for place in range(slices)]
         if any(values):
-            data.append(area(title, shade, times, [round(value / width, 2) for value in values]))
+            data.append(plot.area(title, shade, times, [round(value / width, 2) for value in values]))
     return data
 
 
@@ -161,7 +137,7 @@ def wire_bytes(
             "hovertemplate": "%{x:.4g} bytes, each item once per link",
         }
     )
-    return bars_of_layerings(
+    return plot.figure(
         "wire-bytes",
         "Bytes on the wire per delivered item, by layer",
         "Stacked bars, one for each layering: bytes per delivered item in each protocol layer, and a mark "
@@ -174,12 +150,10 @@ def wire_bytes(
 
 def wire_frames(traffic: Rows, carried: dict[str, float], manifest: Manifest) -> Figure:
     """Return the frames on the wire per delivered item, stacked by kind."""
-    amounts: Counter[tuple[str, str]] = Counter()
-    for row in traffic:
-        amounts[row["layering"], row["kind"]] += row["frames"]
+    amounts = summed(traffic, "frames", "layering", "kind")
     stack = [(kind, *looks) for kind, looks in kind_looks().items()]
     data, layout = stacked_bars(amounts, stack, carried, manifest, "frames", "frames per delivered item")
-    return bars_of_layerings(
+    return plot.figure(
         "wire-frames",
         "Frames on the wire per delivered item, by kind",
         "Stacked bars, one for each layering: frames per delivered item of each kind",
@@ -217,7 +191,7 @@ def control(traffic: Rows, messages: Rows, carried: dict[str, float], manifest: 
     stack = [(kind, *of) for kind, of in (KINDS | looks).items()]
     axis = "control messages per delivered item"
     data, layout = stacked_bars(amounts, stack, carried, manifest, "messages", axis)
-    return bars_of_layerings(
+    return plot.figure(
         "control",
         "Control messages over links per delivered item, by kind",
         "Stacked bars, one for each layering: control messages per delivered item of each kind",
@@ -238,7 +212,7 @@ def throughput(rows: Rows, manifest: Manifest) -> Figure:
         for row in rows
         if row["bytes_per_s"] is not None
     }
-    return grouped_bars(
+    return plot.grouped_bars(
         "throughput",
         "Throughput of each flow while all are active",
         "Bars, one for each layering and flow: kbit/s of messages delivered",
@@ -252,7 +226,7 @@ def throughput(rows: Rows, manifest: Manifest) -> Figure:
 def queue(rows: Rows, manifest: Manifest) -> Figure:
     """Return the queue of the busiest link over time, bytes."""
     data = []
-    for layering, place in places(manifest.layerings).items():
+    for layering, place in plot.places(manifest.layerings).items():
         start = manifest.runs[layering].start_ns
         points = [
             (round((row["time"] - start) / 1e9, 4), round(row["peak_bytes"]))
@@ -260,13 +234,15 @@ def queue(rows: Rows, manifest: Manifest) -> Figure:
             if row["layering"] == layering
         ]
         seconds, waiting = zip(*points, strict=True) if points else ((), ())
-        data.append(line(place, layering, seconds, waiting) | {"hovertemplate": "%{y} bytes by %{x:.3f} s"})
+        data.append(
+            plot.line(place, layering, seconds, waiting) | {"hovertemplate": "%{y} bytes by %{x:.3f} s"}
+        )
     layout = {
-        "xaxis": {"title": {"text": "time, s"}, "range": [0, run_seconds(manifest)]},
+        "xaxis": {"title": {"text": "time, s"}, "range": [0, plot.run_seconds(manifest)]},
         "yaxis": {"title": {"text": "bytes"}, "rangemode": "tozero"},
-        **marks(manifest),
+        **plot.marks(manifest),
     }
-    return figure(
+    return plot.figure(
         "queue",
         f"Queue at the busiest link, {rows[0]['interface'] if rows else ''}",
         "Bytes that wait before the busiest link over time, a line for each layering",
@@ -297,15 +273,7 @@ def share_bars(
     each = {layering: total / 100 for layering, total in totals.items()}
     data, layout = stacked_bars(amounts, stack, each, scene, unit, axis)
     layout["xaxis"]["range"] = [0, 100]
-    return bars_of_layerings(name, title, text, data, layout, (part, "layering", axis))
-
-
-def bars_of_layerings(
-    name: str, title: str, text: str, data: list[Spec], layout: Spec, columns: Sequence[str]
-) -> Figure:
-    """Return a plot of stacked_bars(): the page omits the bars of hidden layerings."""
-    drawn = figure(name, title, text, data, layout, columns)
-    return drawn._replace(spec=drawn.spec | {"by": "y"})
+    return plot.figure(name, title, text, data, layout, (part, "layering", axis))
 
 
 def stacked_bars(

@@ -424,6 +424,8 @@ def _dash(name: str | None) -> Any:
 
 
 def _marker(symbol: Any) -> str:
+    if isinstance(symbol, list):  # one for each point
+        symbol = symbol[0]
     if isinstance(symbol, int):
         return _MARKERS[symbol % len(_MARKERS)]
     return _NAMED_MARKERS.get(symbol or "", "o")

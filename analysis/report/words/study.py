@@ -118,8 +118,8 @@ def _delivery(study: Study) -> Iterator[Finding]:
         return
     worst: dict[str, tuple[float, Point]] = {}
     for (layering, point), share in shares.items():
-        if share.mean < WHOLE:
-            worst[layering] = min(worst.get(layering, (share.mean, point)), (share.mean, point), key=_mean)
+        if share.mean < worst.get(layering, (WHOLE, point))[0]:
+            worst[layering] = share.mean, point
     if not worst:
         where = f", whatever the {study.words.what}" if study.key else ""
         least = figure(WHOLE, f"{WHOLE:g}", "whole")
@@ -142,10 +142,6 @@ def _delivery(study: Study) -> Iterator[Finding]:
     if whole and len(whole) <= _NAMED:
         lead = say("study.only", who=joined(whole))
     yield Finding(lead, say("study.lacking.text", parts=joined(parts), more=more))
-
-
-def _mean(worst: tuple[float, Point]) -> float:
-    return worst[0]
 
 
 def _networks(study: Study) -> Iterator[Finding]:
