@@ -122,14 +122,19 @@ class FeedEntry:
             return min(self.cache.tip, self.upstream.next - 1)
         return self.cache.tip
 
-    def hop_limit(self, face: int | None = None) -> int:
-        """Return the hop limit of the LLIs that are sent to a face; None: to a face that has sent none.
+    @property
+    def hop_limit(self) -> int:
+        """The highest hop limit of the LLIs that are sent; none is sent if it is 0."""
+        return SENT_HOP_LIMIT if self.is_fed else self.ranges.hop_limit()
 
-        Without a source it is none higher than those that came from other faces, less a hop: two nodes do not
-        ask because of each other alone, and a ring of nodes counts down. Evidence keeps nodes with a source
-        from that.
+    def hop_limit_to(self, face: int | None) -> int:
+        """Return the hop limit of the LLIs that are sent to a face.
+
+        Without a source it is none higher than those that came from other faces, less a hop: so a ring of
+        nodes that ask only because of each other counts down. Of two, each is asked for news alone, and asks
+        nobody because of that. Evidence keeps nodes with a source from asking in a ring.
         """
-        return SENT_HOP_LIMIT if self.is_fed else self.ranges.hop_limit(face)
+        return SENT_HOP_LIMIT if self.is_fed else max(self.ranges.hop_limit(face), 1)
 
     def holders(self) -> Iterator[tuple[int, Upstream]]:
         """Iterate over the holders of this feed, with their faces."""

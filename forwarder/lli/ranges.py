@@ -252,13 +252,9 @@ class Ranges:
         return max(granted.lifetime for granted in self._by_face.values())
 
     def hop_limit(self, apart_from: int | None = None) -> int:
-        """Return the highest hop limit that the newest LLIs of other downstreams have left.
-
-        Without any downstream it is the highest of all; 0 if there is only the one that does not count.
-        """
-        if not self._by_face:
-            return SENT_HOP_LIMIT
-        return max((each.hop_limit for face, each in self._by_face.items() if face != apart_from), default=0)
+        """Return the highest hop limit that the newest LLIs of downstreams, or of all but one, have left."""
+        limits = [granted.hop_limit for face, granted in self._by_face.items() if face != apart_from]
+        return max(limits, default=0 if self._by_face else SENT_HOP_LIMIT)
 
     def last_expiry(self) -> int:
         """Return when the last range expires, ns; there must be a range."""

@@ -137,13 +137,13 @@ class FeedTable:
             self.counters["loops"] += 1  # forwarders that do not know LLIs have led it back
             self._refuse(entry, face, lli, DUPLICATE, now)
             return
-        could_ask = entry.hop_limit() > 0
+        could_ask = entry.hop_limit > 0
         is_repeated = entry.ranges.is_repeated(face, lli.nonce)
         may_push = self._faces[face].is_proven
         again = entry.ranges.grant(face, first, lli, now, entry.item if may_push else _nothing)
         for data in again:
             self._downstreams.push(face, data.wire, now)
-        if not could_ask and entry.hop_limit() > 0:
+        if not could_ask and entry.hop_limit > 0:
             entry.has_scouted = False
         granted = entry.ranges.get(face)
         if not lli.send_credit:

@@ -116,7 +116,7 @@ class Upstreams:
     ) -> None:
         """Ask a holder for new items, and for all once more if a search may go much further than it did."""
         llis = holder.want(limit, until, now)
-        if not llis and not entry.is_fed and entry.hop_limit(face) > 2 * holder.hop_limit:
+        if not llis and not entry.is_fed and entry.hop_limit_to(face) > 2 * holder.hop_limit:
             llis = holder.repeat(now)
         self._send_llis(entry, face, llis, now)
 
@@ -472,7 +472,7 @@ class Upstreams:
 
     def _may_ask(self, entry: FeedEntry, face: int) -> bool:
         """Return whether an LLI may go to a face: its receiver would drop one without hops left."""
-        return entry.hop_limit(face) > 0 or self._faces[face].is_local
+        return entry.hop_limit > 0 or self._faces[face].is_local
 
     def _best_hop(self, entry: FeedEntry) -> int | None:
         """Return the next hop to be granted the credit.
@@ -663,7 +663,7 @@ class Upstreams:
             entry.sends(nonce)
             known = entry.needed() if lli.credit else None
             is_aware = bool(lli.credit) and not self._faces[face].is_local
-            hop_limit = entry.hop_limit(face) if lli.credit else SENT_HOP_LIMIT  # a cancel goes no further
+            hop_limit = entry.hop_limit_to(face) if lli.credit else SENT_HOP_LIMIT  # a cancel goes no further
             if holder is not None:
                 holder.known_sent, holder.hop_limit = known, hop_limit
                 if lli.credit and holder.is_fed:

@@ -189,7 +189,10 @@ BOUNDS = [
     Bound(
         "lifetime of who waits",
         line(Upstreams, "ask", "if entry.is_fed:", "if True:"),
-        partial(test_upstreams.test_those_that_ask_each_other_end_with_the_last_subscriber, test_upstreams.RING_BOTH_WAYS),
+        partial(
+            test_upstreams.test_those_that_ask_each_other_end_with_the_last_subscriber,
+            test_upstreams.RING_BOTH_WAYS,
+        ),
     ),
     Bound(
         "standings in one Hello",

@@ -490,11 +490,12 @@ def test_a_search_that_may_go_much_further_is_repeated_at_once() -> None:
     assert parse_interest(relay.last[UP]).hop_limit == parse_interest(relay.last[C]).hop_limit == 9
 
 
-def test_who_alone_asks_is_not_asked_and_who_asks_beside_others_is() -> None:
+def test_nodes_may_ask_each_other() -> None:
     relay = Relay()
-    assert relay.lli(UP, 1, 8) == []
+    assert relay.lli(UP, 1, 8) == ["1 lli 1+8"]
+    assert parse_interest(relay.last[UP]).hop_limit == 1, "for news: it asks by itself already"
     assert relay.lli(A, 1, 8, hop_limit=7) == ["1 lli 1+8"]
-    assert parse_interest(relay.last[UP]).hop_limit == 6, "as far as it goes for others"
+    assert parse_interest(relay.last[UP]).hop_limit == 6, "as far as a search goes for others"
     relay = subscribed()
     assert relay.lli(UP, 1, 8, known=SOURCE) == ["1 lli 1+8"], "a demand: it may have lost its source"
     assert relay.offers == [(UP, SOURCE.onward)], "its own evidence, one hop on, which is of no use to it"

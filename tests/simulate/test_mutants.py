@@ -61,6 +61,7 @@ CAUGHT_BY = {
     "waiting not told": 600109,
     "what comes by name taken for pushed": "stored-item-is-waited-for",
     "what was forgotten not asked for": 200006,
+    "who alone asks is asked": 771300112947,
     "wish met twice": "pulled-from-a-dead-hop",
 }
 """Saved stories and seeds that are played first, as the search takes longer: few stories meet these bugs, and
