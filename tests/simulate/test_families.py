@@ -34,11 +34,7 @@ BUGS: dict[str, tuple[Mutants, str, int]] = {
 PLAYS = 30
 
 
-SOCIAL_WORLD = pytest.param("social", marks=pytest.mark.patches)
-"""It listens in place of a forwarder's `receive`."""
-
-
-@pytest.fixture(params=[SOCIAL_WORLD if name == "social" else name for name in FAMILIES])
+@pytest.fixture(params=[*FAMILIES])
 def family(request: pytest.FixtureRequest) -> Family[Any]:
     return FAMILIES[request.param]
 

@@ -1,17 +1,21 @@
 """Plays a story of people and their forwarders, and checks the invariants."""
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from random import Random
 from typing import Any
 
-from base.endpoint import LinkPort, Program
+from base.endpoint import Address, Endpoint, LinkPort, Program
 from base.units import MS, SECOND
 from forwarder.feedcache.items import parse_item
+from forwarder.links.link import LinkService
 from forwarder.wire.feed import split_item
 from forwarder.wire.lp import open_data
 from forwarder.wire.packet import Interest, make_interest, parse_interest
+from forwarder.wire.tlv import MalformedPacket
 from ssb.application import Plan
 from ssb.graph import Graph
 from ssb_over_ndn.naming import log_key, log_name
@@ -36,6 +40,23 @@ _HELLO_MS = 500
 _LIFETIME_MS = {"ssb-aware": 4000}
 _GONE = 3 * _HELLO_MS * MS + 500 * MS
 _QUIET = 6 * SECOND  # longer than any Interest of a story lives
+
+
+class _Tap:
+    """An endpoint whose packets from neighbours somebody sees first; compiled endpoints cannot be patched."""
+
+    def __init__(self, endpoint: Endpoint, see: Callable[[bytes], None]) -> None:
+        self._receive, self._see = endpoint.receive, see
+        self._links: dict[int, LinkService] = defaultdict(LinkService)
+        self.set_link, self.take_outputs = endpoint.set_link, endpoint.take_outputs
+        self.next_deadline, self.wake = endpoint.next_deadline, endpoint.wake
+
+    def receive(self, port: int, payload: bytes, sender: Address | None, now: int) -> None:
+        with suppress(MalformedPacket):
+            packet = self._links[port].receive(payload, now)
+            if packet is not None:
+                self._see(packet)
+        self._receive(port, payload, sender, now)
 
 
 class SocialWorld(World[Neighbourhood]):
@@ -85,7 +106,7 @@ class SocialWorld(World[Neighbourhood]):
                 )
                 programs[name] = [Program(stranger, {1: LinkPort(interface)})]
             else:
-                programs[name] = self._build(name, None).programs
+                programs[name] = self._build(name, None)
         self.network = EmulatedNetwork(self.topology, programs, seed=story.seed, capture=None)
         for a, b in story.away:
             self.set_link(a, b, up=False, signalled=True)
@@ -110,7 +131,8 @@ class SocialWorld(World[Neighbourhood]):
 
     # Nodes
 
-    def _build(self, name: str, since: int | None) -> SocialNode:
+    def _build(self, name: str, since: int | None) -> list[Program]:
+        """Make a node; return its programs."""
         story, parameters = self.story, self._kind.parameters.model_validate({}).model_dump()
         parameters |= {"hops": story.hops, "hello_ms": _HELLO_MS}
         parameters |= {"lifetime_ms": _LIFETIME_MS.get(story.layering, 1000)}
@@ -131,23 +153,14 @@ class SocialWorld(World[Neighbourhood]):
             ),
             self._kind,
         )
-        forwarder = node.host.forwarder
-        original = forwarder.receive
-
-        def receive(face: int, packet: bytes, *rest: Any) -> None:
-            if not forwarder.faces[face].is_local:
-                self._take(name, packet)
-            original(face, packet, *rest)
-
-        forwarder.receive = receive  # type: ignore[method-assign, assignment]
         self.nodes[name] = node
-        return node
+        return [Program(_Tap(host, partial(self._take, name)), ports) for host, ports in node.programs]
 
     def do(self, step: Step) -> None:
         if step.do == "restart":
             (name,) = step.what
             self._collect(name)
-            self.network.replace(name, self._build(name, self.now).programs)
+            self.network.replace(name, self._build(name, self.now))
         else:
             a, b, is_signalled = step.what
             self.set_link(a, b, up=step.do == "heal", signalled=is_signalled)
