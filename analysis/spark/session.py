@@ -231,8 +231,9 @@ def _configuration(master: str, small: bool, java_version: str) -> SparkConf:
     own = _of_the_user()
     if small and is_local:
         conf.set("spark.default.parallelism", "1")
-        if not own.keys() & _JAVA_OPTIONS:  # a second choice of the garbage collector ends Java
-            conf.set("spark.driver.extraJavaOptions", " ".join([*_QUICK_JAVA, *java_options(java_version)]))
+    if is_local and not own.keys() & _JAVA_OPTIONS:  # a second choice of the garbage collector ends Java
+        quick = _QUICK_JAVA if small else ()
+        conf.set("spark.driver.extraJavaOptions", " ".join([*quick, *java_options(java_version)]))
     return conf.setAll([*own.items()])
 
 

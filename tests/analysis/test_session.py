@@ -8,9 +8,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from analysis.errors import AnalysisError
-from analysis.spark.engine import frame
+from analysis.spark import session
+from analysis.spark.engine import check, choose, frame
 from analysis.spark.parallel import in_parallel
-from analysis.spark.session import check_java, check_master, spark_session
+from analysis.spark.session import check_java, check_master, configure, spark_session
 
 
 def fake_java(directory, text, status=0):
@@ -140,3 +141,43 @@ def test_rows_after_an_empty_batch_are_not_lost(jvm):
     some = pa.table({"a": [1, 2]})
     table = pa.concat_tables([some, some.slice(0, 0), some])
     assert frame(jvm, table).count() == len(table) == 4
+
+
+DEFAULTS = """# of the administrator
+spark.ui.enabled                  true
+spark.executor.memory=3g
+spark.master                      yarn
+spark.driver.defaultJavaOptions   -XX:+UseG1GC
+"""
+
+
+def test_settings_of_the_user_go_before_ours(monkeypatch, tmp_path):
+    (tmp_path / "spark-defaults.conf").write_text(DEFAULTS)
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    monkeypatch.setattr(session, "_chosen", {})
+    configure(["spark.executor.memory=4g", "spark.sql.shuffle.partitions=7"])
+    conf = session._configuration("local[2]", True, "17")
+    wanted = {
+        "ui.enabled": "true",
+        "executor.memory": "4g",
+        "sql.shuffle.partitions": "7",
+        "master": "local[2]",
+    }
+    assert {name: conf.get(f"spark.{name}") for name in wanted} == wanted
+    assert not conf.contains("spark.driver.extraJavaOptions"), "two garbage collectors end Java"
+    assert conf.get("spark.sql.session.timeZone") == "UTC"
+
+
+def test_settings_are_for_spark(monkeypatch):
+    monkeypatch.setattr(session, "_chosen", {})
+    for said, why in (
+        ("memory=4g", "is written"),
+        ("spark.x", "is written"),
+        ("spark.master=yarn", "--master"),
+    ):
+        with pytest.raises(AnalysisError, match=why):
+            configure([said])
+    configure(["spark.executor.memory=4g"])
+    assert choose("auto", None, 1).name == "spark"
+    with pytest.raises(AnalysisError, match="--conf is for Spark"):
+        check("sail", None)
