@@ -16,16 +16,18 @@ import ipaddress
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from itertools import groupby, permutations
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from base.endpoint import Endpoint, LinkPort, Port, Program
 from base.interface import Attachment, Interface, LinkEnd
 from topologies.link import LINK_PARAMETERS, LinkError, LinkParameters
 from topologies.radio import Radio
+
+_End = TypeVar("_End", bound=Interface)
 
 INTERFACE_NAME_LIMIT = 15
 """Characters in a Linux interface name (IFNAMSIZ less its terminating zero)."""
@@ -251,6 +253,33 @@ class Topology:
         """All interfaces: those to links, then those to media."""
         return self.link_ends + self.attachments
 
+    def interfaces_of(self, node: str) -> tuple[Interface, ...]:
+        """Return a node's interfaces, those to links first."""
+        return self._interfaces.get(node, ())
+
+    def ends_of(self, node: str) -> tuple[LinkEnd, ...]:
+        """Return a node's interfaces to links, in link order."""
+        return self._ends.get(node, ())
+
+    @cached_property
+    def _ends(self) -> dict[str, tuple[LinkEnd, ...]]:
+        return _by_node(self.link_ends)
+
+    @cached_property
+    def _interfaces(self) -> dict[str, tuple[Interface, ...]]:
+        return _by_node(self.interfaces)
+
+    def neighbours(self, node: str) -> set[str]:
+        """Return the nodes that are one step away, over links and media."""
+        return self._neighbours.get(node, set())
+
+    @cached_property
+    def _neighbours(self) -> dict[str, set[str]]:
+        found: dict[str, set[str]] = {}
+        for hop in self.hops:
+            found.setdefault(hop.out.node, set()).add(hop.into.node)
+        return found
+
     @cached_property
     def hops(self) -> tuple[Hop, ...]:
         """All steps from a node to a neighbour."""
@@ -299,6 +328,13 @@ class Topology:
             if attachment.node == node and self.media[attachment.medium].name == medium:
                 return index
         raise TopologyError(f"{node} is no member of a medium {medium}")
+
+
+def _by_node(interfaces: Iterable[_End]) -> dict[str, tuple[_End, ...]]:
+    found: dict[str, list[_End]] = {}
+    for interface in interfaces:
+        found.setdefault(interface.node, []).append(interface)
+    return {node: tuple(own) for node, own in found.items()}
 
 
 @lru_cache(maxsize=64)

@@ -47,7 +47,7 @@ def program_environment(network: Topology, node: str, netns: str, home: Path) ->
     ndn.mkdir(parents=True, exist_ok=True)
     (ndn / "client.conf").write_text(f"transport={transport}\n", encoding="utf-8")
     _make_identity(ndn, node)
-    neighbours = {end.peer_ipv4: end.peer for end in network.link_ends if end.node == node}
+    neighbours = {end.peer_ipv4: end.peer for end in network.ends_of(node)}
     environment = {
         "HOME": str(home),
         "NDN_CLIENT_TRANSPORT": transport,

@@ -119,8 +119,7 @@ def _check_ndn_over_ssb(scenario: Scenario) -> None:
         return
     ends = {*scenario.sources, *scenario.subscribers}
     for node in sorted(ends):
-        neighbours = {hop.into.node for hop in scenario.network.hops if hop.out.node == node}
-        if not neighbours - ends:
+        if not scenario.network.neighbours(node) - ends:
             said = f"ndn-over-ssb: {node!r} is next to no provider, a node that neither publishes nor asks"
             raise InvalidScenario(said, ("layerings",), ("topology",))
 

@@ -103,7 +103,7 @@ class Station:
         self._routing = BY_DELAY
         self._node = node
         self._address = topology.address(node)
-        own = [interface.ipv4 for interface in topology.interfaces if interface.node == node]
+        own = [interface.ipv4 for interface in topology.interfaces_of(node)]
         self._own = frozenset((self._address, *own))
         self._owners = _owners(topology)
         self._hops: dict[str, tuple[Hop, ...]] = {}  # by destination

@@ -60,7 +60,7 @@ class TinyNetwork:
         self.nodes: dict[str, Node] = {}
         programs = {}
         for name in topology.nodes:
-            own = (each for each in topology.interfaces if each.node == name)
+            own = topology.interfaces_of(name)
             ports = {number: GroupPort(each, GROUP, PORT) for number, each in enumerate(own, start=1)}
             self.nodes[name] = make(TinyStore(), Random(f"{seed} {name}"), timing, ports=ports)
             programs[name] = [Program(self.nodes[name], ports)]

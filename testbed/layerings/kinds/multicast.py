@@ -63,8 +63,7 @@ class MulticastNode(RoleNode, PassiveEndpoint):
         self._context = context
         parameters = context.parameters
         self._patience = Patience(parameters["reorder_ms"] * MS, parameters["suppression_ms"] * MS)
-        ends = [end for end in context.network.link_ends if end.node == context.name]
-        ports = dict(enumerate(ends, start=LOCAL + 1))
+        ports = dict(enumerate(context.network.ends_of(context.name), start=LOCAL + 1))
         self._port_towards = {end.peer: port for port, end in reversed(ports.items())}
         self._of_feed = channels(context.network, context.workload)
         router = Router(

@@ -208,7 +208,7 @@ class NdnOverSsbNode:
     def _contract_providers(self, now: int) -> None:
         """Call the neighbouring providers, and sign contracts with them."""
         network = self._context.network
-        neighbours = {hop.into.node for hop in network.hops if hop.out.node == self.name}
+        neighbours = network.neighbours(self.name)
         for other in network.nodes:
             is_below = not self._is_provider or self.name > other
             if other not in neighbours or other not in self._providers or not is_below:

@@ -153,7 +153,7 @@ class SocialNode(NdnNode):
             held[author] = list(home.messages[: self.state.published[author]])
         parameters = dict(context.parameters)
         neighbour_hops = parameters.pop("neighbour_hops", 0)
-        if sum(interface.node == self.name for interface in context.network.link_ends) < 2:
+        if len(context.network.ends_of(self.name)) < 2:
             neighbour_hops = 0  # nothing goes through here
         own_log = None
         if neighbour_hops:

@@ -191,10 +191,9 @@ class NdnNode(Node):
         self._applications: list[Reporter] = []
         self.host = Host(self._forwarder(), FIRST_FACE)
         faces = {}
-        for interface in context.network.link_ends:
-            if interface.node == context.name:
-                link = context.network.links[interface.link]
-                faces[self.host.add_link(link.mtu, link.bw_mbit)] = interface
+        for interface in context.network.ends_of(context.name):
+            link = context.network.links[interface.link]
+            faces[self.host.add_link(link.mtu, link.bw_mbit)] = interface
         self.programs = [Program(self.host, {face: LinkPort(interface) for face, interface in faces.items()})]
         self._face_toward = {interface.peer: face for face, interface in faces.items()}
         self._over_links: dict[tuple[bytes, int], int] = {}  # routes, by prefix and face, with their costs

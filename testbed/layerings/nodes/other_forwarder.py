@@ -150,7 +150,7 @@ class ForwarderNode(Node):
         self.programs: list[Program] = []
         self._twin = NdnNode(context, layering)  # never run: it has the desired configuration
         self._links = context.network.links
-        self._ends = {end.peer: end for end in context.network.link_ends if end.node == context.name}
+        self._ends = {end.peer: end for end in context.network.ends_of(context.name)}
         self._faces: dict[str, int] = {}  # by neighbour
         self._routes: dict[str, dict[str, int]] = {}
         self._client: Client | None = None

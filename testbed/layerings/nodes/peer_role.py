@@ -75,7 +75,7 @@ class Role:
         if home is not None:
             self.called = [home]
         elif self.is_everywhere:
-            neighbours = {hop.into.node for hop in network.hops if hop.out.node == context.name}
+            neighbours = network.neighbours(context.name)
             self.called = sorted(other for other in neighbours if context.name < other)
         else:
             sources = {node for feed in self.follows.values() for node in workload.sources(feed)}

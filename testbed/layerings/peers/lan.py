@@ -30,7 +30,7 @@ class LanNode(SsbNode):
     """
 
     def __init__(self, context: Context) -> None:
-        own = (each for each in context.network.interfaces if each.node == context.name)
+        own = context.network.interfaces_of(context.name)
         self._groups: dict[int, Port] = {
             number: GroupPort(each, BROADCAST, PORT) for number, each in enumerate(own, start=2)
         }

@@ -65,7 +65,7 @@ def timing_of(parameters: Mapping[str, Any]) -> Timing:
 
 def ports_of(context: Context) -> dict[int, Port]:
     """Return a node's ports: tinySSB's group on each of its interfaces."""
-    own = (each for each in context.network.interfaces if each.node == context.name)
+    own = context.network.interfaces_of(context.name)
     return {number: GroupPort(each, GROUP, PORT) for number, each in enumerate(own, start=1)}
 
 

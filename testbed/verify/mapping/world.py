@@ -184,7 +184,7 @@ class _World(World[Region]):
         authors = [feed.identity for feed in self._feeds.values() if feed.identity is not None]
         forger = Forger(authors, [*services.servers], [*services.stores], self.story.seed)
         self._forger_host = host = Host(Forwarder(rng=Random(self.story.seed), controlled_push=False))
-        (end,) = (end for end in self.topology.link_ends if end.node == FORGER)
+        (end,) = self.topology.ends_of(FORGER)
         face = host.add_link()
         host.forwarder.fib.add(b"", face)
         host.attach(forger)

@@ -167,7 +167,7 @@ class Soak:
 
     def _face_of(self, node: str, interface: str) -> int:
         """Return a link's face: a node's links are its first faces, in the order of Topology.link_ends."""
-        own = [each.name for each in TOPOLOGY.link_ends if each.node == node]
+        own = [each.name for each in TOPOLOGY.ends_of(node)]
         return own.index(interface) + 1
 
     def _programs(self) -> dict[str, list[Program]]:
@@ -189,8 +189,7 @@ class Soak:
             attacker.add_link()
             return attacker
         host = Node(forwarder, self._heard)
-        links = [each for each in TOPOLOGY.link_ends if each.node == name]
-        for number, interface in enumerate(links):
+        for number, interface in enumerate(TOPOLOGY.ends_of(name)):
             host.add_link(rate_mbit=20 if number % 2 else None)
             if interface.link in self._cut:
                 host.set_link(self._face_of(name, interface.name), up=False, now=now)

@@ -96,7 +96,7 @@ class SocialWorld(World[Neighbourhood]):
         programs: dict[str, Any] = {}
         for name in self.topology.nodes:
             if name in story.strangers:
-                interface = next(each for each in self.topology.link_ends if each.node == name)
+                interface = self.topology.ends_of(name)[0]
                 stranger = Stranger(
                     story.strangers[name],
                     [*self._refs.values()],
