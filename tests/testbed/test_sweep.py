@@ -194,6 +194,16 @@ def test_a_sweep_does_not_go_on_in_another_ones_directory(tmp_path):
     assert "exists already" in sweep_again(tmp_path / "mine", "loss=1,2")
 
 
+def test_a_task_that_is_repeated_changes_nothing(tmp_path):
+    """As Spark does when an executor is lost after its task, or the task is slow."""
+    (job,) = planned("loss=20")
+    once = sweep.emulate_as_task(job, tmp_path)
+    before = {path: path.stat() for path in tmp_path.rglob("*")}
+    assert sweep.emulate_as_task(job, tmp_path) == once == job.place
+    assert {path: path.stat() for path in tmp_path.rglob("*") if path.is_file()}.items() <= before.items()
+    assert set(tmp_path.rglob("*")) == set(before)
+
+
 @pytest.mark.spark
 def test_a_sweep_ends_in_a_page(tmp_path, monkeypatch):
     jobs = planned("loss=0,20", repeat=2)

@@ -6,6 +6,7 @@ and seed give the same bytes, in any order and on any machine. Runs over Mininet
 all cores.
 """
 
+import errno
 import json
 import shlex
 import shutil
@@ -17,6 +18,7 @@ from functools import partial
 from itertools import product
 from math import prod
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from base.files import write_whole
@@ -41,6 +43,9 @@ MOST_RUNS = 10_000
 BATCH_BYTES = 1 << 30
 BATCH_CASES = 64
 """Limits of a batch for analysis: bytes of captures, and layerings of runs."""
+
+_ATTEMPT = ".attempt-"
+"""Begins the names of directories in which Spark's tasks run."""
 
 Progress = Callable[[int, int, str], None]
 """Called with (runs done, total runs, the current run)."""
@@ -153,9 +158,30 @@ def emulate_on_spark(jobs: Sequence[Job], directory: Path, master: str | None, p
 
     Executors need the directory under the same path.
     """
-    work = partial(emulate, directory=directory.resolve())
-    for done, place in enumerate(work_off_on_spark(work, jobs, master), start=1):
-        progress(done, len(jobs), place)
+    work = partial(emulate_as_task, directory=directory.resolve())
+    try:
+        for done, place in enumerate(work_off_on_spark(work, jobs, master), start=1):
+            progress(done, len(jobs), place)
+    finally:
+        for left in directory.glob(f"{_ATTEMPT}*"):  # of executors that were lost
+            shutil.rmtree(left, ignore_errors=True)
+
+
+def emulate_as_task(job: Job, directory: Path) -> str:
+    """Run a job as emulate() does; it may be run again, or twice at a time: the first whole run stays.
+
+    Runs of one job are the same. Raises UserError, and OSError.
+    """
+    place = directory / job.place
+    with TemporaryDirectory(prefix=_ATTEMPT, dir=directory) as own:
+        emulate(job, Path(own))
+        place.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            Path(own, job.place).rename(place)
+        except OSError as error:
+            if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
+                raise
+    return job.place
 
 
 def measure(
