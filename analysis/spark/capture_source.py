@@ -1,7 +1,7 @@
 """A Spark data source for captures of any format: one row per frame, decoded, read in parallel byte ranges.
 
     spark.dataSource.register(CaptureSource)
-    packets = spark.read.format("ndn-capture").option("captures", '{"poll": "capture.pcapng"}').load()
+    packets = spark.read.format("ndn-capture").load("capture.pcapng")
 
 A capture is cut between records (captures.formats.files.cut), and each piece is decoded by one task into
 Arrow record batches (analysis.decode.reader). Spark has signed integers only; nanoseconds are a bigint. All
@@ -21,6 +21,7 @@ import os
 import pickle
 from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -30,6 +31,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from analysis.decode.reading import NodeRule, Reading
+from analysis.errors import AnalysisError
 from analysis.packet_schema import PACKETS
 from analysis.spark.batch_reader import CaptureReader, Mode, readings
 from analysis.spark.stream_reader import GrowingReader
@@ -83,12 +85,13 @@ def follow_captures(
 
 
 class CaptureSource(DataSource):
-    """`spark.read.format("ndn-capture")`: option `captures`, a JSON object of paths by name; `parallelism`,
-    the target number of tasks, default 1; `node`, an analysis.decode.reading.NodeRule, default by interface;
-    `mode`, an analysis.spark.batch_reader.Mode; `partitions`, the maximum number of tasks.
+    """`spark.read.format("ndn-capture")` and `.load(path)` of one file, or option `captures`, a JSON object
+    of paths by name; `parallelism`, the target number of tasks, default 1; `node`, an
+    analysis.decode.reading.NodeRule, default by interface; `mode`, an analysis.spark.batch_reader.Mode;
+    `partitions`, the maximum number of tasks.
 
-    `spark.readStream`: `captures` has a list of paths by name; follow_captures() explains the other options,
-    `node`, `most_bytes` and `every`.
+    `spark.readStream`: the same, but `captures` has a list of paths by name; follow_captures() explains the
+    other options, `node`, `most_bytes` and `every`.
     """
 
     @classmethod
@@ -116,8 +119,11 @@ class CaptureSource(DataSource):
     def streamReader(self, schema: StructType) -> GrowingReader:  # noqa: N802 (Spark's name)
         """Return a reader of growing captures."""
         most = self.options.get("most_bytes")
+        captures = {
+            name: [paths] if isinstance(paths, str) else paths for name, paths in self._captures().items()
+        }
         return GrowingReader(
-            {name: [os.path.abspath(path) for path in paths] for name, paths in self._captures().items()},
+            {name: [os.path.abspath(path) for path in paths] for name, paths in captures.items()},
             schema.names,
             self.options.get("node", "auto"),
             int(most) if most else None,
@@ -125,6 +131,11 @@ class CaptureSource(DataSource):
         )
 
     def _captures(self) -> dict[str, Any]:
-        """Return the option of that name. Executors have working directories of their own: see abspath."""
-        captures: dict[str, Any] = json.loads(self.options["captures"])
-        return captures
+        """Return the option of that name, or the path given to load() by its file's name without a suffix."""
+        if "captures" in self.options:
+            captures: dict[str, Any] = json.loads(self.options["captures"])
+            return captures
+        if "path" not in self.options:
+            raise AnalysisError("ndn-capture: load() needs the path of a capture, or the option `captures`")
+        path = self.options["path"]
+        return {Path(path).stem: path}

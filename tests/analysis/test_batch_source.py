@@ -119,6 +119,7 @@ def test_engines_push_filters(jvm, capture, engine):
     read = here.read.schema("time bigint, kind string, name string").format("ndn-capture")
     place = os.path.relpath(capture) if engine == "spark" else str(capture)
     packets = read.option("captures", json.dumps({"x": place})).load()
+    assert read.load(place).count() == packets.count()
     found = packets.where("kind = 'data' and time > 0 and name is not null").select("time", "name")
     names = PACKETS.arrow.names
     wanted = [
