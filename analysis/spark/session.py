@@ -3,7 +3,7 @@
 Starting Spark costs more than analysing a small run, so there is one session per process. The JVM's startup
 output (banners and warnings) is suppressed, and shown only if the start fails. Later it logs nothing, as
 failures raise exceptions. The settings here are defaults: those of the user's spark-defaults.conf and of
---conf go before them.
+--conf go before them. Only --conf goes before what is planned by the size of the work.
 """
 
 import os
@@ -113,9 +113,8 @@ def spark_session(master: str | None = None, *, small: bool = False) -> SparkSes
     """
     os.environ.pop(CONNECT, None)
     if running := SparkSession.getActiveSession():
-        own = _of_the_user()
         for name, value in _planning(running.sparkContext.master or "", small).items():
-            if name in own:
+            if name in _chosen:
                 continue
             if value is None:
                 running.conf.unset(name)
@@ -198,17 +197,18 @@ def check_master(master: str | None) -> None:
     raise AnalysisError(f"no Spark master answers at {'; '.join(reasons)}: start it, or correct --master")
 
 
-def _of_the_user() -> dict[str, str]:
-    """Return the user's settings, but for the master: of spark-defaults.conf, and of --conf."""
+def _defaults() -> dict[str, str]:
+    """Return the settings of spark-defaults.conf, but for the master."""
     home = os.environ.get("SPARK_HOME")
     places = (os.environ.get("SPARK_CONF_DIR"), home and str(Path(home, "conf")))
     found: dict[str, str] = {}
     if place := next(filter(None, places), None):
         with suppress(FileNotFoundError):
-            lines = Path(place, "spark-defaults.conf").read_text("utf-8", "replace").splitlines()
+            text = Path(place, "spark-defaults.conf").read_text("utf-8", "replace")
+            lines = re.sub(r"\\\n\s*", "", text).splitlines()  # a line may go on in the next one
             found = {said[1]: said[2] for line in lines if (said := _SETTING.fullmatch(line))}
     found.pop("spark.master", None)
-    return found | _chosen
+    return found
 
 
 def _configuration(master: str, small: bool, java_version: str) -> SparkConf:
@@ -221,20 +221,20 @@ def _configuration(master: str, small: bool, java_version: str) -> SparkConf:
         # Otherwise Spark binds the address of the host's name, which need not resolve.
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     conf = SparkConf(loadDefaults=False).setMaster(master).setAppName("feednet")
-    conf.setAll(list(_ALWAYS.items()))
-    path = filter(None, [str(_ROOT), os.environ.get("PYTHONPATH")])
+    said = _defaults() | _chosen
+    planned = {name: value for name, value in _planning(master, small).items() if value}
+    conf.setAll([*(_ALWAYS | said | planned | _chosen).items()])
+    path = filter(None, [str(_ROOT), os.environ.get("PYTHONPATH"), said.get("spark.executorEnv.PYTHONPATH")])
     conf.setExecutorEnv("PYTHONPATH", os.pathsep.join(path))
     # Workers start in the user's directory, whose analysis.py would shadow ours. The JVM tells some of them.
     conf.setExecutorEnv("PYTHONSAFEPATH", "1")
     os.environ.setdefault("PYTHONSAFEPATH", "1")
-    conf.setAll([(name, value) for name, value in _planning(master, small).items() if value])
-    own = _of_the_user()
     if small and is_local:
-        conf.set("spark.default.parallelism", "1")
-    if is_local and not own.keys() & _JAVA_OPTIONS:  # a second choice of the garbage collector ends Java
+        conf.setIfMissing("spark.default.parallelism", "1")
+    if is_local and not said.keys() & _JAVA_OPTIONS:  # a second choice of the garbage collector ends Java
         quick = _QUICK_JAVA if small else ()
         conf.set("spark.driver.extraJavaOptions", " ".join([*quick, *java_options(java_version)]))
-    return conf.setAll([*own.items()])
+    return conf
 
 
 def _planning(master: str, small: bool) -> dict[str, str | None]:

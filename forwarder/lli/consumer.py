@@ -11,7 +11,7 @@ from forwarder.feedcache.resequencer import Resequencer
 from forwarder.lli.credit import CreditPolicy, FixedCredit
 from forwarder.lli.estimates import Rtt
 from forwarder.lli.upstream import Lli, Recovery, State, Upstream
-from forwarder.wire.evidence import Evidence
+from forwarder.wire.evidence import MOST_HOPS, Evidence
 from forwarder.wire.feed import split_fork, split_item
 from forwarder.wire.lp import DUPLICATE, NO_ROUTE, LpPacket
 from forwarder.wire.packet import DATA, Data, parse_interest
@@ -239,6 +239,8 @@ class Consumer:
     def _hear_of_source(self, header: LpPacket, now: int) -> None:
         """Take note whether the network knows a source."""
         evidence = header.evidence and header.evidence.proven_by(self.evidence)
+        if evidence is not None and evidence.hops >= MOST_HOPS:
+            evidence = None
         if evidence is None or (self._is_relay and not (evidence.is_whole and evidence.beats(self.evidence))):
             if self.is_fed:
                 self.is_fed, self._unfed_since = False, now

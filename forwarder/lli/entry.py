@@ -128,7 +128,7 @@ class FeedEntry:
         return SENT_HOP_LIMIT if self.is_fed else self.ranges.hop_limit()
 
     def hop_limit_to(self, face: int | None) -> int:
-        """Return the hop limit of the LLIs that are sent to a face.
+        """Return the hop limit of the LLIs that are sent to a face with one neighbour; None: with several.
 
         Without a source it is none higher than those that came from other faces, less a hop: so a ring of
         nodes that ask only because of each other counts down. Of two, each is asked for news alone, and asks

@@ -20,7 +20,7 @@ from forwarder.lli.estimates import INITIAL_TIMEOUT, MAX_TIMEOUT, MIN_TIMEOUT, R
 from forwarder.lli.neighbours import Neighbours
 from forwarder.lli.ranges import MOST_AGAIN
 from forwarder.lli.upstream import MAX_TRIES, Lli, Recovery, State, Upstream
-from forwarder.tables.face import Face
+from forwarder.tables.face import Face, LinkType
 from forwarder.tables.fib import NextHop
 from forwarder.wire.evidence import MOST_HOPS, Evidence, proven_text
 from forwarder.wire.feed import LAST_ITEM
@@ -116,7 +116,7 @@ class Upstreams:
     ) -> None:
         """Ask a holder for new items, and for all once more if a search may go much further than it did."""
         llis = holder.want(limit, until, now)
-        if not llis and not entry.is_fed and entry.hop_limit_to(face) > 2 * holder.hop_limit:
+        if not llis and not entry.is_fed and self._hop_limit(entry, face) >= 2 * holder.hop_limit:
             llis = holder.repeat(now)
         self._send_llis(entry, face, llis, now)
 
@@ -474,6 +474,11 @@ class Upstreams:
         """Return whether an LLI may go to a face: its receiver would drop one without hops left."""
         return entry.hop_limit > 0 or self._faces[face].is_local
 
+    def _hop_limit(self, entry: FeedEntry, face: int | None) -> int:
+        """Return the hop limit of an LLI to a face. Behind one of many nodes, those that ask are not all."""
+        is_one = face is not None and self._faces[face].link_type is LinkType.POINT_TO_POINT
+        return entry.hop_limit_to(face if is_one else None)
+
     def _best_hop(self, entry: FeedEntry) -> int | None:
         """Return the next hop to be granted the credit.
 
@@ -663,7 +668,8 @@ class Upstreams:
             entry.sends(nonce)
             known = entry.needed() if lli.credit else None
             is_aware = bool(lli.credit) and not self._faces[face].is_local
-            hop_limit = entry.hop_limit_to(face) if lli.credit else SENT_HOP_LIMIT  # a cancel goes no further
+            # A cancel goes no further.
+            hop_limit = self._hop_limit(entry, face) if lli.credit else SENT_HOP_LIMIT
             if holder is not None:
                 holder.known_sent, holder.hop_limit = known, hop_limit
                 if lli.credit and holder.is_fed:

@@ -19,7 +19,7 @@ _MOST_FIRST: Final = 1 << 63
 SIGNED: Final = 0x80
 """Bit in the byte of hops: the number is signed, even if the signature is left out."""
 MOST_HOPS: Final = SIGNED - 1
-"""As many as the other bits hold."""
+"""As many as the other bits hold. Evidence from so far is of no use: its receiver's would have one more."""
 PROOF_BYTES: Final = 64
 _DOMAIN: Final = b"feednet source\0"  # no packet begins so
 
@@ -96,7 +96,8 @@ class Evidence(NamedTuple):
 
 
 def encode_evidence(evidence: Evidence) -> bytes:
-    """Encode, the proof too if it is there."""
+    """Encode, the proof too if it is there. It has at most MOST_HOPS hops."""
+    assert evidence.hops <= MOST_HOPS
     return bytes((evidence.hops | SIGNED * evidence.is_signed,)) + nni(evidence.number) + evidence.proof
 
 

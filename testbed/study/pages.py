@@ -62,10 +62,10 @@ def _usual_seeds(decided: Sequence[Decided]) -> int:
 def _summary(study: StudySpec, decided: Sequence[Decided], name: str, usual: int) -> str:
     counts = {verdict: sum(each.verdict is verdict for each in decided) for verdict in Verdict}
     said = ", ".join(f"{verdict}: {count}" for verdict, count in counts.items() if count)
+    seeds = f", over {usual} seeds unless a row says otherwise" if usual else ""
     return (
         f"{len(decided)} claims, from the results of `feednet study {name}` ({said}). Intervals are of"
-        f" {study.confidence * 100:g} %, over {usual} seeds unless a row says otherwise."
-        f" `feednet study {name} --only KEY` makes a claim again."
+        f" {study.confidence * 100:g} %{seeds}. `feednet study {name} --only KEY` makes a claim again."
     )
 
 

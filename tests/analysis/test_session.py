@@ -147,7 +147,10 @@ DEFAULTS = """# of the administrator
 spark.ui.enabled                  true
 spark.executor.memory=3g
 spark.master                      yarn
-spark.driver.defaultJavaOptions   -XX:+UseG1GC
+spark.sql.shuffle.partitions      2000
+spark.driver.defaultJavaOptions   -XX:+UseG1GC \\
+                                  -Dlog=none
+spark.executorEnv.PYTHONPATH      /opt/libraries
 """
 
 
@@ -155,17 +158,20 @@ def test_settings_of_the_user_go_before_ours(monkeypatch, tmp_path):
     (tmp_path / "spark-defaults.conf").write_text(DEFAULTS)
     monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
     monkeypatch.setattr(session, "_chosen", {})
-    configure(["spark.executor.memory=4g", "spark.sql.shuffle.partitions=7"])
+    configure(["spark.executor.memory=4g", "spark.sql.files.minPartitionNum=7"])
     conf = session._configuration("local[2]", True, "17")
     wanted = {
         "ui.enabled": "true",
         "executor.memory": "4g",
-        "sql.shuffle.partitions": "7",
+        "sql.shuffle.partitions": "1",  # as the work is small
+        "sql.files.minPartitionNum": "7",
+        "driver.defaultJavaOptions": "-XX:+UseG1GC -Dlog=none",
         "master": "local[2]",
     }
     assert {name: conf.get(f"spark.{name}") for name in wanted} == wanted
     assert not conf.contains("spark.driver.extraJavaOptions"), "two garbage collectors end Java"
     assert conf.get("spark.sql.session.timeZone") == "UTC"
+    assert conf.get("spark.executorEnv.PYTHONPATH").endswith(":/opt/libraries")
 
 
 def test_settings_are_for_spark(monkeypatch):

@@ -15,7 +15,7 @@ from forwarder.lli.consumer import WAITING, Consumer
 from forwarder.lli.credit import AdaptiveCredit, CreditPolicy
 from forwarder.lli.producer import Producer
 from forwarder.lli.upstream import Recovery, State
-from forwarder.wire.evidence import Evidence
+from forwarder.wire.evidence import MOST_HOPS, Evidence
 from forwarder.wire.feed import feed_name, item_name
 from forwarder.wire.lp import DUPLICATE, NO_ROUTE, make_lp, parse_lp
 from forwarder.wire.packet import Data, make_data, make_interest, parse_data, parse_interest
@@ -323,6 +323,8 @@ def test_an_item_may_bring_the_news_of_a_source() -> None:
 def test_only_who_passes_a_feed_on_says_what_it_knows_and_believes_only_better() -> None:
     """An archive may be its relay's upstream, and is no source."""
     desk = Desk(is_relay=True)
+    desk.come(idle(0, 8, evidence=Evidence(1, MOST_HOPS)))
+    assert desk.core.evidence is None, "its own would have a hop more than can be said"
     desk.out()
     assert desk.last.known is None
     desk.come(idle(0, 8, evidence=Evidence(2, 1)))

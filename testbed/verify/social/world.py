@@ -52,10 +52,11 @@ class _Tap:
         self.next_deadline, self.wake = endpoint.next_deadline, endpoint.wake
 
     def receive(self, port: int, payload: bytes, sender: Address | None, now: int) -> None:
+        packet = None
         with suppress(MalformedPacket):
             packet = self._links[port].receive(payload, now)
-            if packet is not None:
-                self._see(packet)
+        if packet is not None:
+            self._see(packet)
         self._receive(port, payload, sender, now)
 
 
