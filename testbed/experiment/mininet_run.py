@@ -427,8 +427,8 @@ class _Nodes:
 def main() -> int:
     """Run as the first program in a box; return the exit status."""
     directory, layering, impairment, dilation, *hold = sys.argv[1:]
-    sandbox.prepare()
     try:
+        sandbox.prepare()  # from then on an interrupt is an exception
         chosen = cast(Literal["auto", "netem", "relay"], impairment)
         run(Path(directory), layering, chosen, int(dilation), is_held=hold == ["hold"])
     except (RunError, UserError, OSError, subprocess.SubprocessError) as error:
