@@ -475,8 +475,14 @@ class Upstreams:
         return entry.hop_limit > 0 or self._faces[face].is_local
 
     def _hop_limit(self, entry: FeedEntry, face: int | None) -> int:
-        """Return the hop limit of an LLI to a face. Behind one of many nodes, those that ask are not all."""
-        is_one = face is not None and self._faces[face].link_type is LinkType.POINT_TO_POINT
+        """Return the hop limit of an LLI to a face. Behind a legacy forwarder, or a link of many nodes, those
+        that ask are not all that can be asked.
+        """
+        is_one = (
+            face is not None
+            and self._faces[face].link_type is LinkType.POINT_TO_POINT
+            and self._neighbours.of(face).is_aware
+        )
         return entry.hop_limit_to(face if is_one else None)
 
     def _best_hop(self, entry: FeedEntry) -> int | None:

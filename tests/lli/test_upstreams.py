@@ -493,6 +493,11 @@ def test_a_search_that_may_go_much_further_is_repeated_at_once() -> None:
 def test_nodes_may_ask_each_other() -> None:
     relay = Relay()
     assert relay.lli(UP, 1, 8) == ["1 lli 1+8"]
+    assert parse_interest(relay.last[UP]).hop_limit == 9, "it may be a legacy forwarder, before other nodes"
+    relay = Relay()
+    assert relay.core.feeds is not None
+    relay.core.feeds._neighbours.speaks(UP)
+    assert relay.lli(UP, 1, 8) == ["1 lli 1+8"]
     assert parse_interest(relay.last[UP]).hop_limit == 1, "for news: it asks by itself already"
     assert relay.lli(A, 1, 8, hop_limit=7) == ["1 lli 1+8"]
     assert parse_interest(relay.last[UP]).hop_limit == 6, "as far as a search goes for others"

@@ -91,7 +91,7 @@ def test_every_link_on_the_way_carries_it(tmp_path: Path) -> None:
     assert len(counts) == 2 * 3
     assert len({counts[f"{node}-eth{end}"] for node, end in (("pub", 0), ("r1", 1), ("r2", 1))}) == 1
     hops = {frame.interface.name: frame.frame[22] for frame in frames}
-    assert [hops["pub-eth0"], hops["r1-eth1"], hops["r2-eth1"]] == [64, 63, 62]
+    assert [hops["pub-eth0"], hops["r1-eth1"], hops["r2-eth1"]] == [255, 254, 253]
     assert result.packets == []
 
 
