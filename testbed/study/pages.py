@@ -96,16 +96,15 @@ def _at(side: Side) -> str:
 def tested(found: Found, usual: int) -> str:
     """Return the tested figure, the region, and the number of seeds unless that is usual on the page."""
     expected, effect = found.expected, found.effect
-    said = []
-    if effect is not None and expected.test == "sign":
-        said.append(f"so in {round(effect.mean * effect.n)} of {effect.n} seeds")
-    elif effect is not None and expected.test != "mean":
-        said.append(f"{expected.test} {interval(effect)}")
-    if region := _region(expected):
-        said.append(f"expected {region}")
-    if effect is not None and expected.test != "sign" and effect.n != usual:
-        said.append(f"n = {effect.n}")
-    return "; ".join(said)
+    region = _region(expected)
+    wanted = [f"expected {region}"] if region else []
+    if effect is None:
+        return "; ".join(wanted)
+    if expected.test == "sign":
+        return "; ".join([f"so in {round(effect.mean * effect.n)} of {effect.n} seeds", *wanted])
+    figure = [] if expected.test == "mean" else [f"{expected.test} {interval(effect)}"]
+    seeds = [] if effect.n == usual else [f"n = {effect.n}"]
+    return "; ".join([*figure, *wanted, *seeds])
 
 
 def _region(expected: Expectation) -> str:
