@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from hashlib import blake2b
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +18,7 @@ import pyarrow.compute as pc
 
 from analysis.decode.batch import DECODED, decode_records
 from analysis.decode.protocols.registry import TCP_OTHER
-from analysis.decode.reading import CAPTURE, PAYLOAD, READABLE, Reading, node_of
+from analysis.decode.reading import CAPTURE, FRAME_HASH, PAYLOAD, READABLE, SIGHTINGS, Reading, node_of
 from analysis.decode.tlv_batch import Octets
 from analysis.packet_schema import PACKETS
 from captures.formats.files import read_piece
@@ -69,7 +70,7 @@ def read_packets(
     reading: Reading, findings: ReadStatistics, columns: Sequence[str] = tuple(PACKETS.names)
 ) -> Iterator[pa.RecordBatch]:
     """Yield the packets of a piece of a capture in its order, with some columns of READABLE, texts as
-    dictionaries.
+    dictionaries. Frames are decoded, and counted in `findings`, if SIGHTINGS lacks one of the columns.
 
     A frame with a negative time, or a time from LATEST on, gets the time of the frame before it. Raises
     OSError, and captures.formats.pcapng.CaptureError for a file that is no capture.
@@ -102,40 +103,61 @@ def _batch(
     wanted: Sequence[str],
 ) -> pa.RecordBatch:
     records, count = window.records, len(window.records.at)
-    links = [interface.link_type for interface in interfaces]
-    decoded = decode_records(window.data, records, links, reading.ports)
     absurd = np.flatnonzero((records.time < 0) | (records.time >= LATEST))
     if len(absurd):
-        decoded.put_texts("problem", absurd, 0, [NO_TIME])
-        records = records._replace(time=_without(records.time, absurd))
-        window = window._replace(records=records)
+        window = window._replace(records=records._replace(time=_without(records.time, absurd)))
     place, names = _interfaces(reading, window, interfaces)
-    columns = dict(zip(DECODED, decoded.arrays(), strict=True))
-    direction = _directions(reading, window, interfaces, columns["src"], columns["dst"])
-    columns |= {
+    columns = {
         "layering": _dictionary(np.zeros(count, np.int64), [reading.run]),
         "interface": _dictionary(place, names),
-        "direction": pa.DictionaryArray.from_arrays(
-            pa.array((direction - 1).astype(np.int32), mask=direction == Direction.UNKNOWN), _DIRECTIONS
-        ),
         "frame": pa.array(np.arange(number, number + count)),
-        "time": pa.array(records.time),
+        "time": pa.array(window.records.time),
         "frame_bytes": pa.array(records.original),
     }
-    columns["node"] = _nodes(reading, interfaces, records, place, names, direction, columns)
+    direction = records.direction
+    if not {*wanted} <= {*SIGHTINGS.names} or (direction == Direction.UNKNOWN).any():
+        links = [interface.link_type for interface in interfaces]
+        decoded = decode_records(window.data, records, links, reading.ports)
+        if len(absurd):
+            decoded.put_texts("problem", absurd, 0, [NO_TIME])
+        columns |= zip(DECODED, decoded.arrays(), strict=True)
+        direction = _directions(reading, window, interfaces, columns["src"], columns["dst"])
+        columns["node"] = _nodes(reading, interfaces, records, place, names, direction, columns)
+        segments = np.flatnonzero(columns["tcp_seq"].is_valid().to_numpy(zero_copy_only=False))
+        _find(findings, columns, direction, len(segments))
+        if PAYLOAD in wanted:
+            columns[PAYLOAD] = _payloads(window, links, segments, columns["protocol"])
+    columns["direction"] = pa.DictionaryArray.from_arrays(
+        pa.array((direction - 1).astype(np.int32), mask=direction == Direction.UNKNOWN), _DIRECTIONS
+    )
+    if CAPTURE in wanted:
+        columns[CAPTURE] = _dictionary(np.zeros(count, np.int64), [reading.piece.path])
+    if FRAME_HASH in wanted:
+        columns[FRAME_HASH] = pa.array(_hashes(window))
+    return pa.RecordBatch.from_pydict({name: columns[name] for name in wanted})
+
+
+def _find(findings: ReadStatistics, columns: dict[str, pa.Array], direction: Ints, segments: int) -> None:
+    """Count the rows of a batch."""
     _count(findings.problems, columns["problem"])
     _count(findings.kinds, columns["kind"])
     _count(findings.protocols, columns["protocol"])
     with_ndn = ~among(columns["kind"], "other".__eq__)
     for each, times in enumerate(np.bincount(direction[with_ndn], minlength=3).tolist()):
         findings.directions[("unknown", "in", "out")[each]] += times
-    segments = np.flatnonzero(columns["tcp_seq"].is_valid().to_numpy(zero_copy_only=False))
-    findings.segments += len(segments)
-    if PAYLOAD in wanted:
-        columns[PAYLOAD] = _payloads(window, links, segments, columns["protocol"])
-    if CAPTURE in wanted:
-        columns[CAPTURE] = _dictionary(np.zeros(count, np.int64), [reading.piece.path])
-    return pa.RecordBatch.from_pydict({name: columns[name] for name in wanted})
+    findings.segments += segments
+
+
+def _hashes(window: Window) -> Ints:
+    """Return a hash of the captured bytes of each record, the same in every process."""
+    records, octets = window.records, window.data.data
+    return np.frombuffer(
+        b"".join(
+            blake2b(octets[at : at + size], digest_size=8).digest()
+            for at, size in zip(records.at.tolist(), records.captured.tolist(), strict=True)
+        ),
+        np.int64,
+    )
 
 
 def _without(times: Ints, absurd: Ints) -> Ints:

@@ -27,11 +27,23 @@ interface if its name is like r1-eth0, else by file.
 
 _SUFFIXES = re.compile(r"(\.(pcap|pcapng|cap|dump|ntar|gz|zst|zstd|bz2|xz|lz4)\d*)+$", re.IGNORECASE)
 
-PAYLOAD, CAPTURE = "payload", "capture"
-READABLE = PACKETS.append(pa.field(PAYLOAD, pa.binary())).append(pa.field(CAPTURE, pa.string()))
+PAYLOAD, CAPTURE, FRAME_HASH = "payload", "capture", "frame_hash"
+READABLE = pa.schema(
+    [
+        *PACKETS,
+        pa.field(PAYLOAD, pa.binary()),
+        pa.field(CAPTURE, pa.string()),
+        pa.field(FRAME_HASH, pa.int64()),
+    ]
+)
 """The columns that can be read: those of packets; of a TCP frame its captured payload, empty for unknown
-protocols, else null; the path of the capture.
+protocols, else null; the path of the capture; a hash of all captured bytes of the frame.
 """
+
+SIGHTINGS = pa.schema(
+    READABLE.field(name) for name in ("layering", "interface", "direction", "frame", "time", FRAME_HASH)
+)
+"""When and where a frame was seen: what a capture tells without a look into the frame."""
 
 SEGMENTS = pa.schema(
     READABLE.field(name) for name in (

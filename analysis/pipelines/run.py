@@ -20,7 +20,7 @@ import pyarrow.json
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
 from analysis.columns.values import ALL, HELD
@@ -29,7 +29,7 @@ from analysis.decode.protocols.multicast import DECLARATION as MULTICAST
 from analysis.decode.protocols.protocol import NDN
 from analysis.decode.protocols.tiny import DECLARATION as TINY
 from analysis.decode.reader import strictly
-from analysis.decode.reading import Reading
+from analysis.decode.reading import SIGHTINGS, Reading
 from analysis.decode.streams import STREAM_LAYERS_TABLE, side_tables
 from analysis.errors import AnalysisError, one_line_errors
 from analysis.files import Rows, whole_directory
@@ -61,9 +61,10 @@ from analysis.report.run import write_report
 from analysis.run.context import Case, Cases, Setting, Span, setting
 from analysis.run.manifest import Run
 from analysis.spark.batch_reader import readings
+from analysis.spark.capture_source import read_captures
 from analysis.spark.engine import ENGINE, SMALL_BYTES, EngineChoice, choose, frame, session
 from analysis.spark.parallel import in_parallel
-from analysis.spark.parquet import BY, read_parquet, set_aside, settle
+from analysis.spark.parquet import BY, at_least_empty, read_parquet, set_aside, settle
 from analysis.spark.to_parquet import extract, side_path
 from analysis.tables import link_transits, protocol_messages
 from analysis.tables.collected import Tables
@@ -158,6 +159,7 @@ class RunInputs(NamedTuple):
     """
 
     cases: Cases
+    pieces: Sequence[Reading]
     tables: Path
     engine: str
     setting: Setting[pa.Table]
@@ -265,13 +267,16 @@ def _prepare_inputs(
         sizes = settle(_item_sizes(packets, messages, seen, cases), tables / "items.parquet")
         late = latency(application_events, frames.feeds, frames.nodes)
         bounded = lower_bounds.with_bound(late, sizes, frames.hops)
-        return sizes, settle(bounded, tables / "latency.parquet")
+        settled = settle(bounded, tables / "latency.parquet")
+        at_least_empty(tables / "latency.parquet", to_arrow_schema(bounded.schema), [*cases], BY[:1])
+        return sizes, settled
 
     with TemporaryDirectory(dir=tables, prefix=".pit-") as place:
         pit = Path(place)
         (sizes, late), held = in_parallel(latencies, lambda: _pits(whole, pit, known))
         yield RunInputs(
             cases=cases,
+            pieces=pieces,
             tables=tables,
             engine=str(chosen),
             setting=known,
@@ -390,8 +395,8 @@ def _wire(given: RunInputs) -> None:
 
 def _delay(given: RunInputs) -> None:
     own = given.latencies.where(F.col("purpose") == SUBSCRIBED)
-    times = own.select("layering", "node", "published", "delivered", "latency_ns").toArrow()
-    given.write("keeping_up", saturation.keeping_up(given.cases, times))
+    judged = saturation.judged(own, given.cases).toArrow().to_pylist()
+    given.write("keeping_up", saturation.keeping_up(judged, given.cases))
     given.keep("carried", carried(given.latencies), "layering")
     given.keep("insertions", delivery.insertions(given.latencies), "layering")
     given.keep("latency_quantiles", quantiles(given.latencies), "layering", "node")
@@ -488,9 +493,6 @@ def _report_tables(given: RunInputs) -> Tables:
     layers = overhead(given.frame(given.collected["traffic"]), sent_streams)
     given.keep("overhead", layers, "layering", "layer")
     given.write("comparison", given.signed(compare(given.collected["measures"])))
-    given.collected["deliveries"] = given.latencies.select(
-        "layering", "node", "feed", "seq", "published", "delivered"
-    ).toArrow()
     return Tables(_offered(given), given.engine)
 
 
@@ -514,18 +516,18 @@ def _replication(given: RunInputs) -> None:
         for name, schema in (replication.TABLES | ebt.TABLES).items():
             given.write(name, schema.empty_table())
         return
-    of_items = ("layering", "node", "feed", "seq")
-    published = given.events.where(F.col("event") == "published").select(*of_items)
+    of_feeds = ("layering", "node", "feed")
+    published = given.events.where(F.col("event") == "published").select(*of_feeds, "seq")
     found = replication.replication(given.seen, given.packets, opened, published)
     spent = given.keep("causes", found.causes, "layering", "node", "cause").to_pylist()
-    given.write("reach", replication.reach(found.firsts.toArrow()))
-    noted = ebt.notes(found.ends).toArrow().to_pylist()
-    brought = found.brought.toArrow().to_pylist() if noted else []
+    given.keep("reach", replication.reach(found.firsts), "layering", "hops")
+    brought = found.brought.toArrow().to_pylist()
     spans, _ = _spans(given.setting.runs.to_pylist())
-    for name, table in ebt.ebt(noted, brought, opened.toArrow().to_pylist(), spans).items():
+    for name, table in ebt.ebt(ebt.notes(found.ends), brought, opened.toArrow().to_pylist(), spans).items():
         given.write(name, table)
-    delivered = given.latencies.select("layering", "node", "feed").distinct().toArrow().to_pylist()
-    given.write("authors", replication.authors(spent, published.toArrow().to_pylist(), delivered))
+    items = published.groupBy(*of_feeds).agg(F.count("*").alias("items")).toArrow().to_pylist()
+    delivered = given.latencies.select(*of_feeds).distinct().toArrow().to_pylist()
+    given.write("authors", replication.authors(spent, items, delivered))
 
 
 def _in_flight(given: RunInputs) -> None:
@@ -562,7 +564,8 @@ def _links(given: RunInputs) -> None:
     given.keep("link_load", link_transits.link_load(crossed, given.frames.runs), *link, "slice", "kind")
     given.keep("hop_delays", link_transits.hop_delays(every, given.latencies), *link)
     given.keep("losses", link_transits.losses(crossed, ends), *link, "feed", "seq")
-    given.write("link_frames", link_frames(given.cases))
+    sightings = read_captures(given.packets.sparkSession, given.pieces, SIGHTINGS)
+    given.write("link_frames", link_frames(sightings, ends, given.cases))
     journeys = link_transits.journeys(crossed, MOST_JOURNEYS).toArrow()
     by_time = [(name, "ascending") for name in ("layering", "sent", "frame")]
     given.collected["journeys"] = journeys.sort_by(by_time)

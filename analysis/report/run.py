@@ -6,6 +6,8 @@ from importlib.metadata import version
 from statistics import median
 from typing import Any
 
+import pyarrow.compute as pc
+
 from analysis.columns.rows import grouped, summed
 from analysis.columns.samples import TAILS
 from analysis.columns.values import ALL, HELD, OUTCOMES
@@ -16,7 +18,7 @@ from analysis.metrics.catalogue import METRICS, Metric, is_time
 from analysis.metrics.claims import Samples
 from analysis.metrics.run.incidents import errors, forks
 from analysis.report.figures import answer, delay, logs, replication, state, tiny, views, wire
-from analysis.report.figures.journey import journey_data
+from analysis.report.figures.journey import DELIVERED, journey_data
 from analysis.report.figures.plot import Figure
 from analysis.report.figures.topology import draw, loads
 from analysis.report.page import page
@@ -73,7 +75,11 @@ def render(manifest: Manifest, tables: Tables) -> str:
         )
     }
     if given.with_pits.layerings:
-        data["journeys"] = journey_data(tables.table("journeys"), outcome.deliveries, given.with_pits)
+        crossed = tables.table("journeys")
+        # Of these items a packet has crossed a link.
+        some = pc.field("seq") <= (pc.max(crossed["seq"]).as_py() or 0)
+        made = tables.where("latency", some, *DELIVERED)
+        data["journeys"] = journey_data(crossed, made, given.with_pits)
     return page(
         "run.html",
         [item for group in plots.values() for item in group],
@@ -119,13 +125,12 @@ def render(manifest: Manifest, tables: Tables) -> str:
 
 
 def _outcome(manifest: Manifest, tables: Tables) -> Outcome:
-    deliveries, incidents = tables.table("deliveries"), tables["incidents"]
     return Outcome(
         tables["keeping_up"],
         tables["latency_quantiles"],
-        [*errors(incidents, manifest)],
-        [*forks(incidents, deliveries, manifest)],
-        deliveries,
+        [*errors(tables["incidents"], manifest)],
+        [*forks(tables, manifest)],
+        lambda node: tables.where("latency", pc.field("node") == node, "layering", "feed", "seq").to_pylist(),
     )
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from analysis.errors import AnalysisError
@@ -38,3 +39,10 @@ class Tables:
         if isinstance(found, Path):
             found = self._collected[name] = pq.read_table(found)
         return found
+
+    def where(self, name: str, which: pc.Expression, *columns: str) -> pa.Table:
+        """Return some rows and columns of a table; of one that is a path, only these are read."""
+        found = self._collected[name]
+        if isinstance(found, Path):
+            return pq.read_table(found, columns=[*columns], filters=which)
+        return self.table(name).filter(which).select(columns)

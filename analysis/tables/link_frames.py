@@ -1,25 +1,26 @@
 """Link frames: the impairments of each link, measured and configured.
 
-A frame has the same bytes where it leaves and where it arrives, so it is matched by all of them. One that a
-link has changed counts as lost, and its arrival as a copy. Packets that are put together of several frames
-are matched by analysis.tables.link_transits.
+A frame has the same bytes where it leaves and where it arrives, so it is matched by a hash of all of them.
+One that a link has changed counts as lost, and its arrival as a copy. Packets that are put together of
+several frames are matched by analysis.tables.link_transits.
 """
 
-from collections import defaultdict
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.pandas.types import from_arrow_schema
 
+from analysis.columns.grouped import in_groups
 from analysis.columns.values import ALL
+from analysis.decode.reading import FRAME_HASH
 from analysis.files import Rows
 from analysis.run.context import Case, Cases
 from analysis.run.manifest import Link
 from analysis.tables.matching import match
-from captures.formats.files import cut, read_piece
-from captures.formats.pcapng import Direction
-from captures.formats.records import Damage
 
 _COUNTS = ("frames", "lost", "loss_runs", "arrived", "overtook", "twice")
 _SET = ("set_lost", "set_loss_runs", "set_overtook", "set_twice")
@@ -39,62 +40,48 @@ overtakes none.
 """
 
 
-class _Seen(NamedTuple):
-    """The sightings of one direction of a link, in capture order."""
-
-    is_out: list[bool]
-    times: list[int]
-    keys: list[int]
+_WAY = ("layering", "sender", "receiver")
+_COUNTED = pa.schema([*(LINK_FRAMES.field(name) for name in (*_WAY, *_COUNTS))])
 
 
-def link_frames(cases: Cases) -> pa.Table:
-    """Return LINK_FRAMES of cases. Raises OSError and captures.formats.pcapng.CaptureError."""
+def link_frames(sightings: DataFrame, ends: DataFrame, cases: Cases) -> pa.Table:
+    """Return LINK_FRAMES of cases, from analysis.decode.reading.SIGHTINGS and
+    analysis.tables.link_transits.ENDS.
+    """
+    known = ends.where(F.col("way") == "link").select(
+        "layering", "interface", "is_out", "least_ns", *_WAY[1:]
+    )
+    seen = sightings.withColumn("is_out", F.col("direction") == "out").join(
+        F.broadcast(known), ["layering", "interface", "is_out"]
+    )
+    seen = seen.select(*_WAY, "is_out", "time", "frame", FRAME_HASH, "least_ns")
+    counted = in_groups(seen, _WAY, _counted, from_arrow_schema(_COUNTED)).toArrow().to_pylist()
+    counts = {tuple(row.pop(name) for name in _WAY): row for row in counted}
     rows: Rows = []
     for name, case in cases.items():
-        ways = list(_ways(case))
+        ways = list(_ways(case, counts))
         together = {column: sum(way[column] for way in ways) for column in (*_COUNTS, *_SET)}
         rows += [{"layering": name} | row for row in (*ways, {"sender": ALL, "receiver": ALL} | together)]
     return pa.Table.from_pylist(rows, LINK_FRAMES)
 
 
-def _ways(case: Case) -> Iterator[dict[str, Any]]:
-    seen = _sightings(case)
+def _ways(case: Case, counts: dict[tuple[str, ...], dict[str, int]]) -> Iterator[dict[str, Any]]:
     for link in case.manifest.topology.links:
-        for sender, receiver in ((link.a, link.b), (link.b, link.a)):
-            counts = _counted(seen[sender, receiver], link.least_delay_ns)
-            yield {"sender": sender, "receiver": receiver} | counts | _expected(link, counts)
+        for way in ((link.a, link.b), (link.b, link.a)):
+            counted = counts.get((case.layering, *way), dict.fromkeys(_COUNTS, 0))
+            yield dict(zip(_WAY[1:], way, strict=True)) | counted | _expected(link, counted)
 
 
-def _sightings(case: Case) -> dict[tuple[str, str], _Seen]:
-    ends: dict[str, tuple[str, str]] = {}
-    links = case.manifest.topology.links
-    for link in links:
-        ends |= {link.interface_a: (link.a, link.b), link.interface_b: (link.b, link.a)}
-    seen: defaultdict[tuple[str, str], _Seen] = defaultdict(lambda: _Seen([], [], []))
-    damages: list[Damage] = []  # reported by the decoder
-    for piece in cut(case.run.capture(case.layering)):
-        for window, interfaces in read_piece(piece, damages):
-            data, records = window.data.data, window.records
-            names = [interface.name for interface in interfaces]
-            columns = (records.at, records.captured, records.time, records.source, records.direction)
-            for at, size, time, source, direction in zip(*(each.tolist() for each in columns), strict=True):
-                here, peer = ends.get(names[source], ("", ""))
-                is_out = direction == Direction.OUT
-                way = seen[(here, peer) if is_out else (peer, here)]
-                way.is_out.append(is_out)
-                way.times.append(time)
-                way.keys.append(hash(bytes(data[at : at + size])))
-    return seen
-
-
-def _counted(seen: _Seen, least_ns: int) -> dict[str, int]:
-    order = np.argsort(np.array(seen.times, np.int64), kind="stable").tolist()
-    is_out, times, keys = ([column[place] for place in order] for column in seen)
-    arrivals = [time for _, time in match(is_out, times, keys, least_ns)]
+def _counted(seen: pa.Table) -> Iterator[pa.Table]:
+    """Yield the row of _COUNTED of one direction of a link."""
+    way = [seen[name][0].as_py() for name in (*_WAY, "least_ns")]
+    seen = seen.sort_by([("time", "ascending"), ("frame", "ascending")])
+    is_out, times, keys = (seen[name].to_pylist() for name in ("is_out", "time", FRAME_HASH))
+    arrivals = [time for _, time in match(is_out, times, keys, way.pop())]
     lost = [time is None for time in arrivals]
     came = np.array([time for time in arrivals if time is not None], np.int64)
     arrived = len(arrivals) - sum(lost)
-    return {
+    counts = {
         "frames": len(arrivals),
         "lost": sum(lost),
         "loss_runs": sum(now and not before for before, now in zip([False, *lost], lost, strict=False)),
@@ -103,6 +90,7 @@ def _counted(seen: _Seen, least_ns: int) -> dict[str, int]:
         "overtook": int((came < np.maximum.accumulate(came)).sum()) if arrived else 0,
         "twice": len(times) - len(arrivals) - arrived,
     }
+    yield pa.Table.from_pylist([dict(zip(_WAY, way, strict=True)) | counts], _COUNTED)
 
 
 def _expected(link: Link, counts: dict[str, int]) -> dict[str, float]:

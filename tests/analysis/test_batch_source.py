@@ -9,8 +9,9 @@ from pcapng_oracle import read
 from pyspark.errors import PySparkException
 from pyspark.sql.datasource import EqualTo, In, LessThanOrEqual
 
+from analysis.decode import reader
 from analysis.decode.reader import ReadStatistics, read_packets
-from analysis.decode.reading import node_of
+from analysis.decode.reading import FRAME_HASH, SIGHTINGS, node_of
 from analysis.decode.reference import decode_frame
 from analysis.spark import batch_reader
 from analysis.spark.batch_reader import readings
@@ -128,3 +129,16 @@ def test_engines_push_filters(jvm, capture, engine):
         if row[names.index("kind")] == "data" and row[names.index("time")] > 0
     ]
     assert sorted(map(tuple, found.collect())) == sorted(wanted) != []
+
+
+def test_what_frames_tell_without_a_look_into_them_needs_no_decoding(capture, monkeypatch):
+    pieces = readings({"x": str(capture)}, 1)
+    names = [name for name in SIGHTINGS.names if name != FRAME_HASH]
+    (whole,) = read_packets(pieces[0], ReadStatistics())
+    monkeypatch.setattr(reader, "decode_records", None)
+    (seen,) = read_packets(pieces[0], ReadStatistics(), SIGHTINGS.names)
+    assert seen.select(names).equals(whole.select(names))
+    frames = [packet.frame for packet in read(capture)]
+    assert len(set(frames)) == len(set(seen[FRAME_HASH].to_pylist()))
+    known = dict(zip(frames, seen[FRAME_HASH].to_pylist(), strict=True))
+    assert [known[frame] for frame in frames] == seen[FRAME_HASH].to_pylist()

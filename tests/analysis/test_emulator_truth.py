@@ -15,10 +15,15 @@ import pytest
 from pandas_packets import frames, packets
 from short_runs import emulate
 
+from analysis.decode.reading import SIGHTINGS
 from analysis.pipelines.run import analyze
 from analysis.run.context import Case
 from analysis.run.manifest import Run
+from analysis.spark.batch_reader import readings
+from analysis.spark.capture_source import read_captures
+from analysis.spark.engine import frame
 from analysis.tables.link_frames import link_frames
+from analysis.tables.link_transits import link_ends
 from topologies.emulator import network
 from topologies.model import Link
 from topologies.pipe import Arrival, Pipe, pipe_rng
@@ -218,7 +223,7 @@ def fates_counted(pipe: TellingPipe, last: int) -> dict[str, int]:
     }
 
 
-def test_what_links_did_to_frames(tmp_path):
+def test_what_links_did_to_frames(spark, tmp_path):
     """Of every protocol, frame by frame; and what was set, in frames."""
     (tmp_path / "frames.toml").write_text(FRAMES)
     with pytest.MonkeyPatch.context() as patch:
@@ -228,7 +233,10 @@ def test_what_links_did_to_frames(tmp_path):
         run = emulate(tmp_path / "run", str(tmp_path / "frames.toml"))
     pipes = iter(TellingPipe.made)
     cases = {layering: Case(run, layering) for layering in run.manifest.layerings}
-    rows = {(row["layering"], row["sender"], row["receiver"]): row for row in link_frames(cases).to_pylist()}
+    captures = {name: str(run.capture(name)) for name in cases}
+    sightings = read_captures(spark, readings(captures, 2), SIGHTINGS)
+    found = link_frames(sightings, frame(spark, link_ends(cases)), cases)
+    rows = {(row["layering"], row["sender"], row["receiver"]): row for row in found.to_pylist()}
     for layering in run.manifest.layerings:
         every: Counter[str] = Counter()
         for _ in range(4):

@@ -26,6 +26,7 @@ from analysis.report.words.findings import Outcome, findings
 from analysis.report.words.numbers import NARROW_SPACE
 from analysis.report.words.sentences import SENTENCES, capital, joined, plain, say
 from analysis.run.manifest import Question
+from analysis.tables.collected import Tables
 from base.units import MS
 
 ROOT = Path(__file__).parents[2]
@@ -40,8 +41,15 @@ def samples_of(comparison, layerings=("poll", "lli"), **question):
 def found(comparison, made=None, *, keeping_up=(), latency=None, incidents=(), deliveries=None):
     made = made or made_manifest()
     got = pa.Table.from_pylist([], DELIVERIES) if deliveries is None else deliveries
-    reported, forked = [*errors(incidents, made)], [*forks(incidents, got, made)]
-    outcome = Outcome(keeping_up, latency or made_latency(made), reported, forked, got)
+    reported = [*errors(incidents, made)]
+    forked = [*forks(Tables({"incidents": list(incidents), "latency": got}), made)]
+    outcome = Outcome(
+        keeping_up,
+        latency or made_latency(made),
+        reported,
+        forked,
+        lambda node: [row for row in got.to_pylist() if row["node"] == node],
+    )
     return findings(samples_of(comparison, made.layerings), made, outcome)
 
 

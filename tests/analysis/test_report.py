@@ -164,7 +164,7 @@ def usual_tables():
         "losses": [],
         "link_frames": [link_frames("poll", "p", "r"), link_frames("poll", "*", "*")],
         "journeys": crossed(),
-        "deliveries": pa.Table.from_pylist([], DELIVERIES),
+        "latency": pa.Table.from_pylist([], DELIVERIES),
     }
 
 
@@ -851,7 +851,7 @@ def test_the_fork_is_shown_by_subscriber_with_the_time_of_its_proof():
     rows = [came | {"seq": n, "delivered": 200 * MS * n} for n in (1, 2)]
     proof = {"layering": "lli", "node": "s", "event": "forked", "time": 250 * MS, "detail": None}
     error = {"layering": "poll", "node": "s", "event": "error", "time": 300 * MS, "detail": "no-route"}
-    tables = made_tables(deliveries=pa.Table.from_pylist(rows, DELIVERIES), incidents=[proof, error])
+    tables = made_tables(latency=pa.Table.from_pylist(rows, DELIVERIES), incidents=[proof, error])
     page = render(made, tables)
     table = page.split('id="table-forks">')[1].partition("</table>")[0]
     assert re.findall(r'class="number">([^<]+)</td>', table) == ["1", "0.400", "–", "0", "–", "0.250"]

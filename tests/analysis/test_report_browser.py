@@ -61,7 +61,7 @@ def folded():
     ]
     tables = made_tables(
         journeys=packets.sort_by([("layering", "ascending"), ("sent", "ascending")]),
-        deliveries=pa.Table.from_pylist(deliveries, DELIVERIES),
+        latency=pa.Table.from_pylist(deliveries, DELIVERIES),
         losses=[LOSS],
     )
     question = {"text": "Which is sooner?", "metrics": ["latency_p50", "delivered_share"]}

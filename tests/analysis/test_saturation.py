@@ -10,12 +10,13 @@ import pytest
 from handmade import STORIES, TIMES, manifest
 from short_runs import emulate
 
+from analysis.columns.arrays import groups_of
 from analysis.decode.protocols.protocol import NDN
 from analysis.metrics.aggregates import keeping_up_totals
 from analysis.metrics.catalogue import METRICS, why_unranked
 from analysis.metrics.claims import Samples
 from analysis.metrics.comparison import compare, measure
-from analysis.metrics.run.saturation import COUNTERS, keeping_up, processors
+from analysis.metrics.run.saturation import COUNTERS, judge, keeping_up, processors
 from analysis.run.context import RUNS, Case, setting
 from analysis.run.manifest import Manifest, Run
 from base.units import MS
@@ -38,6 +39,13 @@ class Made(Run):
         self.manifest = told
 
 
+def kept_up(cases, deliveries):
+    groups = groups_of(deliveries, ("layering", "node")) if len(deliveries) else ()
+    return keeping_up(
+        [row for group in groups for made in judge(cases)(group) for row in made.to_pylist()], cases
+    )
+
+
 def judged(latencies_ms: Sequence[float], expected: int | None = None, **workload: object):
     """Judge one subscriber; an item was published each 10 ms from the start on, None was not delivered."""
     items = len(latencies_ms)
@@ -55,7 +63,7 @@ def judged(latencies_ms: Sequence[float], expected: int | None = None, **workloa
         if late is not None
     ]
     table = pa.Table.from_pylist([{"layering": "poll", "node": "s"} | row for row in rows], DELIVERIES)
-    rows = keeping_up({"poll": Case(Made(Manifest.model_validate(made)), "poll")}, table).to_pylist()
+    rows = kept_up({"poll": Case(Made(Manifest.model_validate(made)), "poll")}, table).to_pylist()
     return rows[0] if rows else None
 
 
@@ -116,7 +124,7 @@ def test_what_is_caught_up_with_after_joining_does_not_count():
         for at in range(100)
     ]
     table = pa.Table.from_pylist([{"layering": "poll", "node": "s"} | row for row in rows], DELIVERIES)
-    (row,) = keeping_up({"poll": case}, table).to_pylist()
+    (row,) = kept_up({"poll": case}, table).to_pylist()
     assert (row["fell_behind"], row["quarters_ms"], row["delivered"]) == (False, None, 100)
 
 
@@ -178,7 +186,7 @@ def of_run(run: Run) -> dict[str, tuple[int, int]]:
                 late = time - max(begun, joined.get((node, feed), begun))
                 own_row = {"layering": layering, "node": node, "published": begun, "delivered": time}
                 rows.append(own_row | {"latency_ns": late})
-    totals = keeping_up_totals(keeping_up(cases, pa.Table.from_pylist(rows, DELIVERIES)))
+    totals = keeping_up_totals(kept_up(cases, pa.Table.from_pylist(rows, DELIVERIES)))
     return {layering: (known["fell_behind"], known["cut_off"]) for layering, known in totals.items()}
 
 

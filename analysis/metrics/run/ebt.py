@@ -4,8 +4,9 @@ notes only (lazy), over time.
 Source: Scuttlebutt Protocol Guide, "EBT replication"; ssb/replication/session.py reads the notes.
 """
 
+import json
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from operator import itemgetter
 from typing import Any, TypeAlias
 
@@ -13,7 +14,9 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.pandas.types import from_arrow_schema
 
+from analysis.columns.grouped import in_groups
 from analysis.columns.values import HELD, MODES
 from analysis.decode.protocols.ssb import DECLARATION
 from analysis.files import Rows
@@ -51,26 +54,32 @@ def notes(seen: DataFrame) -> DataFrame:
 
 
 def ebt(
-    notes_sent: Rows, received: Rows, connections: Rows, spans: Mapping[str, Span]
+    notes_sent: DataFrame, received: Rows, connections: Rows, spans: Mapping[str, Span]
 ) -> dict[str, pa.Table]:
     """Return TABLES.
 
-    `notes_sent` are rows of notes(), `received` those of Replication.brought, `connections` of
+    `notes_sent` are those of notes(), `received` rows of Replication.brought, `connections` of
     analysis.decode.connections.CONNECTIONS; `spans` are of runs, by layering.
     """
-    totals: dict[_Connection, dict[str, int]] = {}
-    for row in sorted(notes_sent, key=itemgetter("time", "note")):
-        connection = _connection(row)
-        before = totals.get(connection, {"switched": 0})["switched"]
-        totals[connection] = {name: row[name] for name in MODES} | {"switched": before + row["switched"]}
-    steps = modes(notes_sent, connections)
+    names = [name for name, _ in _WAY]
+    schema = pa.schema([*_WAY, ("found", pa.string())])
+
+    def follow(notes_of_one: pa.Table) -> Iterator[pa.Table]:
+        rows = notes_of_one.sort_by([("time", "ascending"), ("note", "ascending")]).to_pylist()
+        connection = _connection(rows[-1])
+        total = {name: rows[-1][name] for name in MODES} | {"switched": sum(row["switched"] for row in rows)}
+        means = _means(_steps(rows, closings.get(connection, ())), spans[connection[0]])
+        yield pa.table([[value] for value in (*connection, json.dumps([total, [*means]]))], schema)
+
+    closings = _closings(connections)
     messages = {_connection(row): {name: row[name] for name in ("messages", "again")} for row in received}
     nothing = {"messages": 0, "again": 0}
     rows: dict[str, Rows] = {name: [] for name in TABLES}
-    for connection in sorted(totals):
-        labels = dict(zip(("layering", "node", "peer"), connection, strict=True))
-        rows["ebt_connections"].append(labels | totals[connection] | messages.get(connection, nothing))
-        rows["ebt_modes"] += [labels | row for row in _means(steps[connection], spans[connection[0]])]
+    found = in_groups(notes_sent, names, follow, from_arrow_schema(schema)).toArrow()
+    for row in found.sort_by([(name, "ascending") for name in names]).to_pylist():
+        total, means = json.loads(row.pop("found"))
+        rows["ebt_connections"].append(row | total | messages.get(_connection(row), nothing))
+        rows["ebt_modes"] += [row | mean for mean in means]
     return {name: pa.Table.from_pylist(rows[name], schema) for name, schema in TABLES.items()}
 
 
@@ -78,13 +87,16 @@ def modes(notes_sent: Rows, connections: Rows) -> dict[_Connection, dict[int, tu
     """Return for each (layering, node, peer) the numbers of feeds eager and lazy from each time (ns) on, in
     order. The arguments are those of ebt(); no feed is either once the last connection of the two is closed.
     """
-    steps: defaultdict[_Connection, dict[int, tuple[int, int]]] = defaultdict(dict)
+    notes: defaultdict[_Connection, Rows] = defaultdict(list)
     for row in sorted(notes_sent, key=itemgetter("time", "note")):
-        steps[_connection(row)][row["time"]] = row["eager"], row["lazy"]
-    for connection, closed in _closings(connections):
-        if connection in steps:
-            steps[connection][closed] = 0, 0
-    return {connection: dict(sorted(own.items())) for connection, own in steps.items()}
+        notes[_connection(row)].append(row)
+    closings = _closings(connections)
+    return {connection: _steps(own, closings.get(connection, ())) for connection, own in notes.items()}
+
+
+def _steps(notes: Rows, closings: Iterable[int]) -> dict[int, tuple[int, int]]:
+    steps = {row["time"]: (row["eager"], row["lazy"]) for row in notes} | dict.fromkeys(closings, (0, 0))
+    return dict(sorted(steps.items()))
 
 
 def turns(notes_sent: Rows, connections: Rows) -> Iterator[tuple[int, _Connection, dict[str, str]]]:
@@ -99,7 +111,7 @@ def turns(notes_sent: Rows, connections: Rows) -> Iterator[tuple[int, _Connectio
     told: dict[_Connection, tuple[Any, ...]] = {}  # the connection whose modes were yielded last
     steps: list[tuple[int, int, _Connection, Mapping[str, Any]]] = [
         *((row["time"], row["note"], _connection(row), row) for row in notes_sent),
-        *((closed, int(NEVER), connection, {}) for connection, closed in _closings(connections)),
+        *((closed, int(NEVER), who, {}) for who, times in _closings(connections).items() for closed in times),
     ]
     for time, _, connection, row in sorted(steps, key=itemgetter(0, 1)):
         if not row:
@@ -121,8 +133,8 @@ def _connection(row: Mapping[str, Any]) -> _Connection:
     return row["layering"], row["node"], row["peer"]
 
 
-def _closings(connections: Rows) -> Iterator[tuple[_Connection, int]]:
-    """Yield node and peer of each end, and each time when their last connection was closed."""
+def _closings(connections: Rows) -> dict[_Connection, list[int]]:
+    """Return for node and peer of each end the times when their last connection was closed."""
     own = [row for row in connections if row["protocol"] == DECLARATION.name and row["direction"]]
     here, there = {"out": "src", "in": "dst"}, {"out": "dst", "in": "src"}
     node_of = {(row["layering"], row[here[row["direction"]]]): row["node"] for row in own}
@@ -132,10 +144,14 @@ def _closings(connections: Rows) -> Iterator[tuple[_Connection, int]]:
         if peer is not None:
             life = row["opened"] or 0, NEVER if row["closed"] is None else row["closed"]
             lives[row["layering"], row["node"], peer].append(life)
-    for connection, own_lives in lives.items():
-        for _, closed in own_lives:
-            if closed < NEVER and not any(opened <= closed < until for opened, until in own_lives):
-                yield connection, closed
+    return {
+        connection: [
+            closed
+            for _, closed in own_lives
+            if closed < NEVER and not any(opened <= closed < until for opened, until in own_lives)
+        ]
+        for connection, own_lives in lives.items()
+    }
 
 
 def _means(steps: Mapping[int, tuple[int, int]], span: Span) -> Iterator[dict[str, Any]]:

@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from analysis.files import Rows
 from analysis.run.manifest import Manifest
+from analysis.tables.collected import Tables
 
 
 class ErrorReports(NamedTuple):
@@ -43,20 +43,17 @@ def errors(incidents: Rows, manifest: Manifest) -> Iterator[ErrorReports]:
         yield ErrorReports(*key, len(times), min(times))
 
 
-def forks(incidents: Rows, deliveries: pa.Table, manifest: Manifest) -> Iterator[ForkAt]:
-    """Yield the fork at each subscriber under each layering, if there is one in the scenario.
-
-    `deliveries` has layering, node, feed, seq and delivered.
-    """
+def forks(tables: Tables, manifest: Manifest) -> Iterator[ForkAt]:
+    """Yield the fork at each subscriber under each layering, if there is one in the scenario."""
     if manifest.fork is None:
         return
-    is_beyond = pc.and_(
-        pc.equal(deliveries["feed"], manifest.fork.feed), pc.greater(deliveries["seq"], manifest.fork.after)
-    )
+    is_beyond = (pc.field("feed") == manifest.fork.feed) & (pc.field("seq") > manifest.fork.after)
     taken: dict[tuple[str, str], list[int]] = {}
-    for row in deliveries.filter(is_beyond).select(["layering", "node", "delivered"]).to_pylist():
+    for row in tables.where("latency", is_beyond, "layering", "node", "delivered").to_pylist():
         taken.setdefault((row["layering"], row["node"]), []).append(row["delivered"])
-    proofs = {(row["layering"], row["node"]): row["time"] for row in incidents if row["event"] == "forked"}
+    proofs = {
+        (row["layering"], row["node"]): row["time"] for row in tables["incidents"] if row["event"] == "forked"
+    }
     for layering in manifest.layerings:
         for node in manifest.workload.expected:
             times, proof = taken.get((layering, node), []), proofs.get((layering, node))

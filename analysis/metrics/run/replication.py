@@ -11,7 +11,9 @@ from typing import NamedTuple
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.pandas.types import from_arrow_schema
 
+from analysis.columns.grouped import in_groups
 from analysis.columns.rows import summed
 from analysis.columns.values import MESSAGES, REPEATED, REST
 from analysis.decode.protocols.protocol import ITEM
@@ -96,34 +98,36 @@ def replication(
     )
 
 
-def reach(firsts: pa.Table) -> pa.Table:
+def reach(firsts: DataFrame) -> DataFrame:
     """Return REACH; `firsts` are those of Replication."""
-    counts: Counter[tuple[str, int]] = Counter()
-    depth: dict[tuple[str, str, str, int], int] = {}
-    names = ("layering", "sender", "receiver", "feed", "seq")
+    counted = in_groups(firsts, ("layering", "feed"), _hops, from_arrow_schema(REACH))
+    return counted.groupBy("layering", "hops").agg(F.sum("copies").alias("copies"))
+
+
+def _hops(firsts: pa.Table) -> Iterator[pa.Table]:
+    """Yield the rows of REACH of one feed."""
+    depth: dict[tuple[str, int], int] = {}
+    counts: Counter[int] = Counter()
+    names = ("sender", "receiver", "seq")
     # Simultaneous rows have an order of their own, independent of the engine.
     ordered = firsts.sort_by([(name, "ascending") for name in ("time", *names)])
-    columns = (ordered[name].to_pylist() for name in names)
-    for layering, sender, receiver, feed, seq in zip(*columns, strict=True):
-        hops = depth.get((layering, sender, feed, seq), 0) + 1
-        depth[layering, receiver, feed, seq] = hops
-        counts[layering, hops] += 1
-    return pa.Table.from_pylist(
-        [{"layering": x, "hops": hops, "copies": copies} for (x, hops), copies in sorted(counts.items())],
-        REACH,
-    )
+    for sender, receiver, seq in zip(*(ordered[name].to_pylist() for name in names), strict=True):
+        hops = depth[receiver, seq] = depth.get((sender, seq), 0) + 1
+        counts[hops] += 1
+    columns = (pa.repeat(firsts["layering"][0], len(counts)), [*counts], [*counts.values()])
+    yield pa.table([*columns], REACH)
 
 
 def authors(causes: Rows, published: Rows, deliveries: Rows) -> pa.Table:
     """Return AUTHORS.
 
-    `published` has layering, node, feed and seq, `deliveries` layering, node and feed.
+    `published` has layering, node, feed and the number of items, `deliveries` layering, node and feed.
     """
     sent = summed(causes, "sent_bytes", "layering", "node")
     items: Counter[tuple[str, str]] = Counter()
     author: dict[tuple[str, str], str] = {}
     for row in published:
-        items[row["layering"], row["node"]] += 1
+        items[row["layering"], row["node"]] += row["items"]
         author[row["layering"], row["feed"]] = row["node"]
     followers: dict[tuple[str, str], set[str]] = {}
     for row in deliveries:

@@ -22,13 +22,18 @@ Where operations cost nodes time ([cost] of a scenario), the busiest node's proc
 """
 
 from collections import Counter, defaultdict
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql.pandas.types import from_arrow_schema
 
+from analysis.columns.grouped import in_groups
+from analysis.files import Rows
 from analysis.packet_schema import schema_of
-from analysis.run.context import Case, Cases
+from analysis.run.context import Cases
 
 FEWEST = 40
 CORRELATED = 0.8
@@ -52,24 +57,57 @@ COUNTERS = schema_of("time int64, node string, work_busy_ns int64, work_verified
 """The columns of counters.jsonl used here; null where operations take no time."""
 
 
-def keeping_up(cases: Cases, deliveries: pa.Table) -> pa.Table:
-    """Return KEEPING_UP; `deliveries` has layering, node, published, delivered and latency_ns (all ns) of
-    subscribed items (analysis.tables.latency).
+_TIMES = ("published", "delivered", "latency_ns")
+
+
+def judged(deliveries: DataFrame, cases: Cases) -> DataFrame:
+    """Return KEEPING_UP of the subscribers who got an item; `deliveries` has layering, node, published,
+    delivered and latency_ns (all ns) of subscribed items (analysis.tables.latency).
     """
-    names = ("published", "delivered", "latency_ns")
-    grouped = deliveries.group_by(["layering", "node"]).aggregate([(name, "list") for name in names])
-    found = {
-        (row["layering"], row["node"]): [np.array(row[f"{name}_list"], np.int64) for name in names]
-        for row in grouped.to_pylist()
-    }
-    nothing = [np.array([], np.int64)] * 3
+    own = deliveries.select("layering", "node", *_TIMES)
+    return in_groups(own, ("layering", "node"), judge(cases), from_arrow_schema(KEEPING_UP))
+
+
+def keeping_up(rows_of_judged: Rows, cases: Cases) -> pa.Table:
+    """Return KEEPING_UP of all subscribers, from the rows of judged()."""
+    found = {(row["layering"], row["node"]): row for row in rows_of_judged}
+    nothing = [np.array([], np.int64)] * len(_TIMES)
     rows = [
-        {"layering": name, "node": node} | _keeping_up(case, node, *found.get((name, node), nothing))
-        for name, case in cases.items()
-        for node in case.manifest.workload.expected
-        if node not in case.manifest.workload.paced
+        found.get(who) or _row(*who, subscriber, *nothing) for who, subscriber in _subscribers(cases).items()
     ]
     return pa.Table.from_pylist(rows, KEEPING_UP)
+
+
+def judge(cases: Cases) -> Callable[[pa.Table], Iterator[pa.Table]]:
+    """Return a function that makes the row of KEEPING_UP, if any, of the deliveries to one node."""
+    subscribers = _subscribers(cases)
+
+    def row_of(deliveries: pa.Table) -> Iterator[pa.Table]:
+        layering, node = (deliveries[name][0].as_py() for name in ("layering", "node"))
+        if subscriber := subscribers.get((layering, node)):
+            times = (deliveries[name].to_numpy() for name in _TIMES)
+            yield pa.Table.from_pylist([_row(layering, node, subscriber, *times)], KEEPING_UP)
+
+    return row_of
+
+
+class _Subscriber(NamedTuple):
+    """A judged subscriber: the items that it expects, and times of its run (ns)."""
+
+    expected: int
+    last_ns: int
+    stop_ns: int
+    settle_ns: int
+
+
+def _subscribers(cases: Cases) -> dict[tuple[str, str], _Subscriber]:
+    return {
+        (name, node): _Subscriber(expected, turn.last_ns, turn.stop_ns, turn.settle_ns)
+        for name, case in cases.items()
+        for turn in [case.manifest.runs[name]]
+        for node, expected in case.manifest.workload.expected.items()
+        if node not in case.manifest.workload.paced
+    }
 
 
 def processors(counters: pa.Table, runs: pa.Table) -> dict[str, dict[str, float]]:
@@ -104,14 +142,20 @@ def processors(counters: pa.Table, runs: pa.Table) -> dict[str, dict[str, float]
     return found
 
 
-def _keeping_up(
-    case: Case, node: str, published: np.ndarray, delivered: np.ndarray, latency: np.ndarray
+def _row(
+    layering: str,
+    node: str,
+    turn: _Subscriber,
+    published: np.ndarray,
+    delivered: np.ndarray,
+    latency: np.ndarray,
 ) -> dict[str, Any]:
-    turn = case.manifest.runs[case.layering]
-    expected = case.manifest.workload.expected[node]
+    expected = turn.expected
     last_moments = min(LAST_MOMENTS_NS, (turn.stop_ns - turn.settle_ns) // 2)
     at_last = int(np.count_nonzero(delivered > turn.stop_ns - last_moments))
     row = {
+        "layering": layering,
+        "node": node,
         "expected": expected,
         "delivered": len(delivered),
         "waiting": max(expected - int(np.count_nonzero(delivered <= turn.last_ns)), 0),

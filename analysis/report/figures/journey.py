@@ -105,14 +105,17 @@ def _lli(packet: Packet, own: _Link, back: _Link) -> str:
     return "repair" if seq <= back.newest else "refresh"
 
 
+DELIVERED = ("layering", "node", "feed", "seq", "published", "delivered")
+"""The columns of analysis.tables.latency that are drawn; times in ns."""
+
+
 def journey_data(crossed: pa.Table, deliveries: pa.Table, manifest: Manifest) -> Spec:
     """Return the data of the page's journeys.
 
     `crossed` has rows of analysis.tables.link_transits.TRANSITS, in the order of `layering` and `sent`;
-    `deliveries` layering, node, feed, seq, published, delivered (ns). The result has `reasons`, `nodes`,
-    `feeds` (name, publisher, items), `paths` (nodes from the publisher to a subscriber), and for each
-    layering `packets` and `items`, columns of equal length; times in µs since the layering's start, -1 for
-    never; nodes and feeds as indices.
+    `deliveries` DELIVERED. The result has `reasons`, `nodes`, `feeds` (name, publisher, items), `paths`
+    (nodes from the publisher to a subscriber), and for each layering `packets` and `items`, columns of equal
+    length; times in µs since the layering's start, -1 for never; nodes and feeds as indices.
     """
     nodes = [node.name for node in manifest.topology.nodes]
     feeds = [feed.feed for feed in manifest.workload.feeds]

@@ -4,12 +4,10 @@ All are claims of analysis.metrics.claims in sentences of analysis.report.words.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from math import inf
 from typing import NamedTuple
 
-import pyarrow as pa
-import pyarrow.compute as pc
 from markupsafe import Markup
 
 from analysis.columns.values import ALL
@@ -50,14 +48,15 @@ class Findings(NamedTuple):
 
 class Outcome(NamedTuple):
     """A run's outcome at its subscribers: rows of analysis.metrics.run.saturation.KEEPING_UP and of latency
-    quantiles, the errors and the forks, and the deliveries (layering, node, feed, seq).
+    quantiles, the errors and the forks, and a function that gives the deliveries to a node (layering, feed,
+    seq).
     """
 
     keeping_up: Rows
     latency: Rows
     errors: list[ErrorReports]
     forks: list[ForkAt]
-    deliveries: pa.Table
+    deliveries_to: Callable[[str], Rows]
 
 
 def findings(samples: Samples, manifest: Manifest, outcome: Outcome) -> Findings:
@@ -380,11 +379,9 @@ def _first_missing(manifest: Manifest, outcome: Outcome, layering: str, node: st
     """Return the index of a feed, and the first of its items that a subscriber lacks, from the earliest on
     that it got under any layering; None if unknown.
     """
-    table = outcome.deliveries
-    here = table.filter(pc.equal(table["node"], node)).select(["layering", "feed", "seq"])
     got: dict[str, set[int]] = {}
     since: dict[str, int] = {}
-    for row in here.to_pylist():
+    for row in outcome.deliveries_to(node):
         since[row["feed"]] = min(row["seq"], since.get(row["feed"], row["seq"]))
         if row["layering"] == layering:
             got.setdefault(row["feed"], set()).add(row["seq"])
