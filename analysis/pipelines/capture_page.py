@@ -19,6 +19,7 @@ from analysis.files import Rows
 from analysis.metrics.captures import aggregates, names
 from analysis.pit.entry import State
 from analysis.pit.windows import levels
+from analysis.pit.windows.slots import SIZES, slots_of
 from analysis.report.capture.contents import MOST_FEEDS, Contents
 from analysis.report.capture.endpoints import askers, counted, natural_order
 from analysis.report.capture.findings import RunFigures, figures
@@ -78,7 +79,7 @@ def gather(tables: Path, spark: SparkSession) -> Contents:
         nodes = {(row["layering"], row["node"]) for row in interfaces}
         parts = in_parallel(
             lambda: _wire(given, {node for _, node in nodes} if len(nodes) > len(with_frames) else ()),
-            lambda: _state(given, len(nodes) + len(layerings)),
+            lambda: _state(given, len(nodes) + len(layerings), interfaces),
             lambda: _service(given),
             lambda: _followed(given, MOST_NAMES // len(layerings) + 1),
         )
@@ -169,11 +170,14 @@ def _by_prefix(tallies: DataFrame) -> dict[str, Rows]:
     }
 
 
-def _state(given: _Inputs, lines: int) -> dict[str, Rows]:
+def _state(given: _Inputs, lines: int, interfaces: Rows) -> dict[str, Rows]:
     """Return the state of the nodes' PITs."""
     by_node = ("layering", "node")
     bins = max(40, min(300, POINTS // (6 * lines)))
-    found = levels.scan(given.read(schema.PIT_OCCUPANCY), given.runs, State._fields, bins)
+    names = ("layering", "frames", "start_ns", "end_ns")
+    slots = slots_of(pa.table([[row[name] for row in interfaces] for name in names], SIZES))
+    states = given.read(schema.PIT_OCCUPANCY)
+    found = levels.scan(states, given.runs, State._fields, bins, slots=slots)
     intervals = given.read(schema.PIT_INTERVALS)
     lives = aggregates.distribution(aggregates.lifetimes(intervals), "life_ns", *by_node)
     return {

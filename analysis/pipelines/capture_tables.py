@@ -15,6 +15,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from analysis.decode.messages import STREAM_LAYERS
 from analysis.decode.streams import STREAM_LAYERS_TABLE
 from analysis.packet_schema import MESSAGES
+from analysis.pit.windows.slots import slots_of
 from analysis.pit.windows.tables import pits, write_told
 from analysis.run.context import BREAKS
 from analysis.spark.engine import frame
@@ -52,7 +53,7 @@ def write_tables(
     nodes = nodes_of(whole)
     with set_aside(followed(whole, nodes, pits(), *FOLLOWERS), out / ".followed") as told:
         in_parallel(
-            lambda: write_told(told, out),
+            lambda: write_told(told, out, slots_of(nodes)),
             lambda: write_packet_tables(told, keep),
             lambda: keep(LATENCY.name, captured_latency(messages, nodes)),
             lambda: keep(OVERHEAD.name, overhead(*seen_once(packets, streams))),

@@ -318,10 +318,10 @@ def _pits(packets: DataFrame, out: Path, known: Setting[pa.Table]) -> dict[str, 
     """Write the tables of PITs; return the state of every node, from levels.scan()."""
     turns = {row["layering"]: row for row in known.runs.to_pylist() if row["protocol"] == NDN}
     ends = {name: turn["end_ns"] for name, turn in turns.items()}
-    write_pits(packets, out, ends=ends, breaks=known.breaks, keep_steps=True)
+    slots = write_pits(packets, out, ends=ends, breaks=known.breaks, keep_steps=True)
     spans, over = _spans(turns.values())
     occupancy = read_parquet(packets.sparkSession, out / PIT_OCCUPANCY.name, PIT_OCCUPANCY.spark)
-    held = levels.scan(occupancy, spans, HELD, CURVE_BINS, over)
+    held = levels.scan(occupancy, spans, HELD, CURVE_BINS, over, slots)
     nodes = zip(*(known.nodes[name].to_pylist() for name in ("layering", "node")), strict=True)
     every = [*((name, node) for name, node in nodes if name in turns), *((name, ALL) for name in turns)]
     return held | {"summary": levels.with_idle(held["summary"], every)}
@@ -483,9 +483,9 @@ def _busiest(given: RunInputs, use: pa.Table) -> pa.Table:
 
 def _report_tables(given: RunInputs) -> Tables:
     """Measure the layerings of one run, and compute the other tables of its report."""
-    for name in ("curves", "heat"):
-        given.write(f"pit_{name}", pa.Table.from_pylist(given.pit_held[name]))
-        given.collected[f"state_{name}"] = pa.Table.from_pylist(given.sampled[name])
+    for name, schema in (("curves", levels.curves(HELD)), ("heat", levels.HEAT)):
+        given.write(f"pit_{name}", pa.Table.from_pylist(given.pit_held[name], schema))
+        given.collected[f"state_{name}"] = pa.Table.from_pylist(given.sampled[name], schema)
     in_parallel(
         *(partial(step, given) for step in (_measure, _in_flight, _truth, _links, _logs, _replication))
     )

@@ -88,12 +88,15 @@ def _in_order(share: pa.Table) -> pa.Table:
 
 
 def nodes_of(packets: DataFrame) -> pa.Table:
-    """Return layering, node, rows (those that are followed), end and last: the times of Ends."""
+    """Return layering, node, rows (those that are followed), begin, the time of the first packet, end and
+    last: the times of Ends.
+    """
     is_message = F.col("kind").isin(*MESSAGES)
     return (
         packets.groupBy("layering", "node")
         .agg(
             F.count_if(F.col("kind").isin(*MESSAGES, *NOTICES)).alias("rows"),
+            F.min("time").alias("begin"),
             F.max("time").alias("end"),
             F.max(F.when(is_message, F.col("time"))).alias("last"),
         )

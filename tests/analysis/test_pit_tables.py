@@ -12,14 +12,15 @@ from analysis.columns.arrays import with_codes
 from analysis.columns.values import ALL
 from analysis.packet_schema import ARROW_TYPES
 from analysis.packet_schema import COLUMNS as PACKETS
-from analysis.pit.entry import Interval, Message
+from analysis.pit.entry import Interval, Message, State
 from analysis.pit.model import PitModel
-from analysis.pit.windows import tables
+from analysis.pit.windows import levels, slots, tables
 from analysis.pit.windows.scan import PitScan
 from analysis.pit.windows.tables import write_pits
 from analysis.pit.windows.window import COLUMNS
+from analysis.run.context import Span
 from analysis.spark.engine import frame
-from analysis.spark.parquet import of_table
+from analysis.spark.parquet import of_table, read_parquet
 from analysis.tables import shares
 from analysis.tables.schema import PIT_INTERVALS, PIT_OCCUPANCY
 from analysis.tables.shares import Ends, divided, followed, nodes_of
@@ -163,10 +164,32 @@ def test_entries_of_a_busy_node_are_shared_out_by_their_names(spark, tmp_path, m
     found = Counter(tuple(row.values()) for row in entries.to_pylist())
     assert found == Counter(interval for interval in intervals if interval[0] == node)
     held = (
-        tables.occupancy(of_table(rows, "pit_steps", tables.STEPS)).where(f"node = '{node}'").orderBy("time")
+        tables.occupancy(of_table(rows, "pit_steps", tables.STEPS), {})
+        .where(f"node = '{node}'")
+        .orderBy("time")
     )
     moments = held.drop("layering", "node").toArrow().to_pylist()
     assert [tuple(row.values()) for row in moments] == states(steps[node])
+
+
+@pytest.mark.parametrize("most", [10, 300, 1 << 20])
+def test_states_of_a_long_run_are_followed_slot_by_slot(spark, packets, tmp_path, monkeypatch, most):
+    """Tables, summaries, curves and heat are those of one slot, whatever the number of slots."""
+    monkeypatch.setattr(slots, "PACKETS", most)
+    found = write_pits(frame(spark, packets), tmp_path)
+    assert [divided.number > 1 for divided in found.values()] == ([True] * 2 if most < 1 << 20 else [])
+    check(tmp_path)
+    states = read_parquet(spark, tmp_path / "pit_occupancy", PIT_OCCUPANCY.spark)
+    times = packets["time"].to_numpy()
+    first, last = int(times.min()), int(times.max())
+    spans = dict.fromkeys(("x", "y z"), Span(first + (last - first) // 5, last + 1000))
+    over = dict.fromkeys(spans, Span(first + (last - first) // 4, last - (last - first) // 3))
+
+    def scanned(divided):
+        return levels.scan(states, spans, State._fields, 30, over, divided)
+
+    assert scanned(found) == scanned({})
+    assert len(scanned({})["summary"]) == 2 * (len(NODES) + 1)
 
 
 @pytest.mark.spark

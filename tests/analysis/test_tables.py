@@ -206,7 +206,7 @@ def of(table):
 def summaries(steps, span, over=None):
     """Return each node's summary over a run."""
     runs = {"x": Span(*span)}, ("entries", "bytes"), 40, over and {"x": Span(*over)}
-    return {row["node"]: row for row in levels.scan(occupancy_of(steps), *runs)["summary"]}
+    return {row["node"]: row for row in levels.scan(occupancy_of(steps, {}), *runs)["summary"]}
 
 
 @pytest.fixture(scope="module")
@@ -229,7 +229,7 @@ def test_states_are_added_up_of_steps_of_nodes_and_of_all_together(spark, steps)
     at_once = spark.createDataFrame(
         [("x", "a", 15, 1, 9, 0, 0, 0, 0), ("x", "a", 15, -1, -9, 0, 0, 1, 0)], STEPS
     )
-    states = occupancy_of(steps.union(at_once)).drop("layering").toArrow().to_pylist()
+    states = occupancy_of(steps.union(at_once), {}).drop("layering").toArrow().to_pylist()
     assert sorted(tuple(row.values()) for row in states) == [
         (ALL, 10, 1, 22, 0, 0),
         (ALL, 20, 3, 102, 1, 8),
@@ -370,7 +370,7 @@ def test_curves_keep_the_extremes_of_each_slice(spark):
     shape = [1, 4, 2, 3, 0, 1, 0, 1]
     deltas = [b - a for a, b in zip([0, *shape], shape, strict=False)]
     table = spark.createDataFrame([("x", "a", k, d, d * 10, 0, 0, 0, 0) for k, d in enumerate(deltas)], STEPS)
-    occupancy = occupancy_of(table)
+    occupancy = occupancy_of(table, {})
 
     def curve(bins):
         rows = levels.scan(occupancy, {"x": Span(0, 1000)}, ("entries", "bytes"), bins)["curves"]

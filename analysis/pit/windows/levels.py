@@ -4,20 +4,23 @@ A mean over samples would differ, and could not be taken over all nodes, which a
 Levels takes a node's states in windows of ascending times.
 """
 
-import json
+import pickle
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from analysis.columns.grouped import in_groups
 from analysis.columns.values import ALL, HELD, SLICES
 from analysis.files import Rows
 from analysis.pit.entry import State
+from analysis.pit.windows.slots import SLOT, Slots, with_slot
 from analysis.pit.windows.window import WINDOW
 from analysis.run.context import Span
 from captures.formats.records import Ints
@@ -31,6 +34,25 @@ SUMMARY = pa.schema(
     ]
 )
 """The rows of scan()'s summary: Levels.summary() of each node."""
+
+_BY_NODE = ("layering", "node")
+
+HEAT = pa.schema(
+    [
+        *((name, pa.string()) for name in _BY_NODE),
+        ("slice", pa.int64()),
+        *((what, pa.float64()) for what in HELD),
+    ]
+)
+"""The rows of scan()'s heat: Levels.heat() of each node."""
+_FOUND = pa.schema([*((name, pa.string()) for name in _BY_NODE), (SLOT, pa.int32()), ("levels", pa.binary())])
+
+
+def curves(of: Sequence[str]) -> pa.Schema:
+    """Return the schema of scan()'s curves: Levels.curve() of each node."""
+    return pa.schema(
+        [*((name, pa.string()) for name in _BY_NODE), *((name, pa.int64()) for name in ("time", *of))]
+    )
 
 
 class Levels:
@@ -70,11 +92,22 @@ class Levels:
         self._last = times[-1:], states[-1:]
         self._hold(times[:-1], times[1:], states[:-1])
 
-    def finish(self) -> None:
-        """Count the last state to the end of the run."""
+    def finish(self, until: int | None = None) -> None:
+        """Count the last state until a time (ns), by default to the end of the run."""
         if self._last is not None:
             times, states = self._last
-            self._hold(times, np.maximum(times, self._end), states)
+            self._hold(times, np.maximum(times, self._end if until is None else until), states)
+
+    def add(self, later: "Levels") -> None:
+        """Add the states from the time on until which these have been counted."""
+        self._points += later._points
+        self._sums += later._sums
+        if later._first is None:
+            return
+        if self._first is None or later._peaks[0] > self._peaks[0]:  # the first of equal ones
+            self._peak_ns = later._peak_ns
+        self._first = later._first if self._first is None else self._first
+        self._peaks = [max(pair) for pair in zip(self._peaks or later._peaks, later._peaks, strict=True)]
 
     def summary(self) -> dict[str, Any] | None:
         """Return mean and peak of each field of State, and peak_ns, the time in the run of most entries; None
@@ -161,39 +194,53 @@ def scan(
     of: Sequence[str],
     bins: int,
     over: Mapping[str, Span] | None = None,
+    slots: Mapping[str, Slots] = MappingProxyType({}),
 ) -> dict[str, Rows]:
     """Return rows of `summary`, `curves` and `heat` of analysis.tables.schema.PIT_OCCUPANCY, in the order of
-    runs and nodes: layering, node and Levels'; of heat, no ALL.
+    runs and nodes: layering, node and Levels'; of heat, no ALL. A task follows a node in one of a run's
+    `slots`.
     """
+    rows_of: dict[str, Rows] = {"summary": [], "curves": [], "heat": []}
+    if not spans:
+        return rows_of
+    known = with_slot(occupancy.where(F.col("layering").isin(*spans)), slots)
+    next_time = _next_times(known) if slots else {}
 
     def levels_of(rows: pa.Table) -> Iterator[pa.Table]:
-        run, node = (rows[name][0].as_py() for name in _BY_NODE)
+        place = run, node, slot = tuple(rows[name][0].as_py() for name in (*_BY_NODE, SLOT))
         levels = Levels(spans[run], of, bins, over=over[run] if over else None)
         rows = rows.sort_by("time")
         states = np.stack([rows[name].to_numpy() for name in State._fields], axis=1)
         times = rows["time"].to_numpy()
         for begin in range(0, len(times), WINDOW):
             levels.push(times[begin : begin + WINDOW], states[begin : begin + WINDOW])
-        levels.finish()
-        summary, heat = levels.summary(), levels.heat() if node != ALL else []
-        found = {"summary": [summary] if summary else [], "curves": levels.curve(), "heat": heat}
-        yield pa.table({"layering": [run], "node": [node], "found": [json.dumps(found)]})
+        levels.finish(next_time.get(place))
+        yield pa.table([[run], [node], [slot], [pickle.dumps(levels)]], _FOUND)
 
-    if not spans:
-        return {"summary": [], "curves": [], "heat": []}
-    known = occupancy.where(F.col("layering").isin(*spans))
-    schema = StructType([StructField(name, StringType()) for name in (*_BY_NODE, "found")])
-    found = in_groups(known, _BY_NODE, levels_of, schema)
-    nodes = found.toArrow().sort_by([(name, "ascending") for name in _BY_NODE]).to_pylist()
-    rows_of: dict[str, Rows] = {"summary": [], "curves": [], "heat": []}
-    for each in nodes:
-        where = {name: each[name] for name in _BY_NODE}
-        for what, rows in json.loads(each["found"]).items():
-            rows_of[what] += [where | row for row in rows]
+    found = in_groups(known, (*_BY_NODE, SLOT), levels_of, from_arrow_schema(_FOUND)).toArrow()
+    nodes: dict[tuple[str, str], Levels] = {}
+    for row in found.sort_by([(name, "ascending") for name in _FOUND.names[:3]]).to_pylist():
+        levels = pickle.loads(row["levels"])
+        if (before := nodes.setdefault((row["layering"], row["node"]), levels)) is not levels:
+            before.add(levels)
+    for (run, node), levels in nodes.items():
+        summary, heat = levels.summary(), levels.heat() if node != ALL else []
+        where = {"layering": run, "node": node}
+        rows_of["summary"] += [where | summary] if summary else []
+        rows_of["curves"] += [where | row for row in levels.curve()]
+        rows_of["heat"] += [where | row for row in heat]
     return rows_of
 
 
-_BY_NODE = ("layering", "node")
+def _next_times(known: DataFrame) -> dict[tuple[str, str, int], int]:
+    """Return by layering, node and slot the node's first time in a later slot."""
+    firsts = known.groupBy(*_BY_NODE, SLOT).agg(F.min("time").alias("time")).toArrow()
+    rows = firsts.sort_by([(name, "ascending") for name in (*_BY_NODE, SLOT)]).to_pylist()
+    return {
+        (*(row[name] for name in _BY_NODE), row[SLOT]): later["time"]
+        for row, later in pairwise(rows)
+        if all(row[name] == later[name] for name in _BY_NODE)
+    }
 
 
 def with_idle(summary: Rows, nodes: Iterable[tuple[str, str]]) -> Rows:

@@ -2,7 +2,8 @@
 
 Theory of operation. Entries do not depend on each other. So packets are divided by node and, if there are
 many, by names and feeds (analysis.tables.shares); each part is followed by itself, in windows (PitScan). Its
-changes are steps, which one task of a run adds up to the states of each node and of all nodes together.
+changes are steps, which tasks add up to the states of each node and of all nodes together: a task has a slot
+of the run's time (analysis.pit.windows.slots), and begins with the sums of the slots before.
 """
 
 from collections import defaultdict
@@ -13,18 +14,21 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
 
-from analysis.columns.arrays import coded, compact, starts, values
+from analysis.columns.arrays import coded, compact, groups_of, starts, values
 from analysis.columns.grouped import in_groups
 from analysis.columns.values import ALL
 from analysis.files import Rows
 from analysis.pit.entry import COUNTED, State
 from analysis.pit.windows.scan import PitScan
+from analysis.pit.windows.slots import SLOT, Slots, slots_of, with_slot
 from analysis.pit.windows.window import COLUMNS, WINDOW
 from analysis.spark.parallel import in_parallel
 from analysis.spark.parquet import BY, of_table, set_aside, write
 from analysis.tables.schema import PIT_INTERVALS, PIT_OCCUPANCY
 from analysis.tables.shares import Ends, Follower, followed, nodes_of
+from captures.formats.records import Ints
 
 DELTAS = tuple(f"delta_{name}" for name in COUNTED)
 STEPS = pa.schema(
@@ -48,21 +52,25 @@ def write_pits(
     ends: Mapping[str, int] | None = None,
     breaks: pa.Table | None = None,
     keep_steps: bool = False,
-) -> None:
-    """Write the tables of write_told(), of packets; arguments as of pits()."""
-    with set_aside(followed(packets, nodes_of(packets), pits(ends, breaks)), out / ".followed") as rows:
-        write_told(rows, out, keep_steps=keep_steps)
+) -> dict[str, Slots]:
+    """Write the tables of write_told(), of packets; arguments as of pits(). Return the slots of runs."""
+    nodes = nodes_of(packets)
+    slots = slots_of(nodes)
+    with set_aside(followed(packets, nodes, pits(ends, breaks)), out / ".followed") as rows:
+        write_told(rows, out, slots, keep_steps=keep_steps)
+    return slots
 
 
-def write_told(rows: DataFrame, out: Path, *, keep_steps: bool = False) -> None:
+def write_told(rows: DataFrame, out: Path, slots: Mapping[str, Slots], *, keep_steps: bool = False) -> None:
     """Write `out`/pit_intervals and `out`/pit_occupancy, in directories by layering, of the rows
-    that pits() makes (analysis.tables.shares.followed). `keep_steps`: write STEPS to `out`/pit_steps, too.
+    that pits() makes (analysis.tables.shares.followed). `slots` are those of runs; `keep_steps`: write STEPS
+    to `out`/pit_steps, too.
     """
     entries = of_table(rows, PIT_INTERVALS.name, PIT_INTERVALS.arrow)
     steps = of_table(rows, _STEPS, STEPS)
     in_parallel(
         lambda: write(entries, out / PIT_INTERVALS.name, BY[:1]),
-        lambda: write(occupancy(steps), out / PIT_OCCUPANCY.name, BY[:1]),
+        lambda: write(occupancy(steps, slots), out / PIT_OCCUPANCY.name, BY[:1]),
         *([lambda: write(steps, out / _STEPS, BY[:1])] if keep_steps else []),
     )
 
@@ -117,17 +125,37 @@ def _broken(breaks: pa.Table | None) -> dict[tuple[str, str], pa.Table]:
     return {place: pa.Table.from_pylist(rows) for place, rows in found.items()}
 
 
-def occupancy(steps: DataFrame) -> DataFrame:
-    """Return analysis.tables.schema.PIT_OCCUPANCY of STEPS: of each run in one task."""
-    needed = steps.select(*_BY_NODE, "time", *_OF_STATE)
-    return in_groups(needed, ("layering",), _occupied, PIT_OCCUPANCY.spark)
+def occupancy(steps: DataFrame, slots: Mapping[str, Slots]) -> DataFrame:
+    """Return analysis.tables.schema.PIT_OCCUPANCY of STEPS: of each slot of a run in one task."""
+    needed = with_slot(steps.select(*_BY_NODE, "time", *_OF_STATE), slots)
+    before = _before(needed) if slots else {}
+
+    def occupied(rows: pa.Table) -> Iterator[pa.Table]:
+        return _occupied(rows, before.get((rows["layering"][0].as_py(), rows[SLOT][0].as_py()), {}))
+
+    return in_groups(needed, ("layering", SLOT), occupied, PIT_OCCUPANCY.spark)
+
+
+def _before(steps: DataFrame) -> dict[tuple[str, int], dict[str, Ints]]:
+    """Return by layering and slot the states, as State, that nodes and ALL have at the slot's begin."""
+    sums = steps.groupBy(*_BY_NODE, SLOT).agg(*(F.sum(name).alias(name) for name in _OF_STATE)).toArrow()
+    so_far: dict[str, defaultdict[str, Ints]] = defaultdict(lambda: defaultdict(lambda: _NOTHING))
+    found = {}
+    for slot in groups_of(sums.sort_by([("layering", "ascending"), (SLOT, "ascending")]), ("layering", SLOT)):
+        run, number = slot["layering"][0].as_py(), slot[SLOT][0].as_py()
+        found[run, number] = dict(so_far[run])
+        deltas = np.stack([slot[name].to_numpy() for name in _OF_STATE], axis=1)
+        for node, delta in zip([*slot["node"].to_pylist(), ALL], [*deltas, deltas.sum(axis=0)], strict=True):
+            so_far[run][node] = so_far[run][node] + delta
+    return found
 
 
 _OF_STATE = tuple(f"delta_{name}" for name in State._fields)
+_NOTHING: Ints = np.zeros(len(_OF_STATE), np.int64)
 
 
-def _occupied(steps: pa.Table) -> Iterator[pa.Table]:
-    """Yield the states of a run's nodes, and of all together, from their changes."""
+def _occupied(steps: pa.Table, before: Mapping[str, Ints]) -> Iterator[pa.Table]:
+    """Yield the states of a run's nodes, and of all together, from those `before` and their changes."""
     node, names = coded(steps["node"])
     time = values(steps["time"], 0)
     by_time = np.argsort(time, kind="stable")
@@ -139,7 +167,9 @@ def _occupied(steps: pa.Table) -> Iterator[pa.Table]:
         begins = np.flatnonzero(starts(time[rows]))
         sums = [np.add.reduceat(delta[rows], begins) for delta in deltas]
         changed = np.logical_or.reduce([each != 0 for each in sums])
-        columns = [time[rows][begins][changed], *(np.cumsum(each[changed]) for each in sums)]
+        held = before.get(name, _NOTHING)
+        states = (first + np.cumsum(each[changed]) for first, each in zip(held, sums, strict=True))
+        columns = [time[rows][begins][changed], *states]
         where = [pa.repeat(text, len(columns[0])) for text in (steps["layering"][0].as_py(), name)]
         names_of = [*_BY_NODE, "time", *State._fields]
         yield pa.table([*where, *map(pa.array, columns)], names_of)
