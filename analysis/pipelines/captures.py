@@ -88,7 +88,7 @@ def analyse(captures: Sequence[Capture], place: Path, choices: AnalysisOptions) 
     """
     size = sum(capture.path.stat().st_size for capture in captures)
     is_small = size <= SMALL_BYTES and choices.master is None
-    chosen = choose(choices.engine, choices.master, size)
+    chosen = choose(choices.engine, choices.master, [capture.path for capture in captures])
     readings, unread = _readings(captures, choices)
     inferred = {} if choices.local or choices.rule == "address" else infer_local_addresses(readings)
     readings = [

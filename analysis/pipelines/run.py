@@ -245,7 +245,7 @@ def _prepare_inputs(
         run.verify()
     captures = {name: str(case.run.capture(case.layering)) for name, case in cases.items()}
     size = sum(os.path.getsize(path) for path in captures.values())
-    chosen = choose(engine, master, size)
+    chosen = choose(engine, master, captures.values())
     small = (size <= SMALL_BYTES and master is None) or chosen.name == "sail"
     pieces = readings(captures, 1 if small else os.cpu_count() or 1)
     events = _read_lines(cases, _EVENTS, Run.events)

@@ -12,7 +12,7 @@ import atexit
 import os
 import signal
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from importlib import metadata
@@ -29,10 +29,15 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from analysis.errors import AnalysisError, install_command
+from analysis.spark.memory import available_bytes
 from analysis.spark.session import CONNECT, check_java, check_master, is_configured, spark_session
+from captures.formats.files import estimated_frames
 
 SMALL_BYTES = 256 << 20
-"""Captures up to this total size are small: decoded in this process, and analysed by Sail if installed."""
+"""Captures up to this total size are small: Spark prepares for a short job."""
+
+BYTES_A_FRAME = 3200
+"""Memory that Sail takes for a frame of a capture, bytes: measured with frames of 155 and of 480 bytes."""
 
 _LONGEST_SILENCE_S = 365 * 86_400
 _CLIENTS = "4.2."
@@ -67,13 +72,19 @@ def named(spark: SparkSession) -> str:
     return str(EngineChoice("sail" if is_sail(spark) else "spark"))
 
 
-def choose(asked: str, master: str | None, size: int) -> EngineChoice:
-    """Return the engine for captures of `size` bytes in all. Raises AnalysisError if unavailable."""
+def choose(asked: str, master: str | None, captures: Iterable[str | os.PathLike[str]]) -> EngineChoice:
+    """Return the engine for captures: by default Sail, where they fit in half of the memory available. Raises
+    AnalysisError if it is unavailable, and OSError.
+    """
     if asked == "auto":
-        is_small = master is None and not is_configured() and size <= SMALL_BYTES
-        asked = "sail" if is_small and _lacking() is None else "spark"
+        is_for_sail = master is None and not is_configured() and _lacking() is None and _fit(captures)
+        asked = "sail" if is_for_sail else "spark"
     check(asked, master)
     return EngineChoice("sail" if asked == "sail" else "spark", master)
+
+
+def _fit(captures: Iterable[str | os.PathLike[str]]) -> bool:
+    return sum(map(estimated_frames, captures)) * BYTES_A_FRAME <= available_bytes() / 2
 
 
 def check(asked: str, master: str | None) -> None:

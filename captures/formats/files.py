@@ -9,7 +9,7 @@ import hashlib
 import os
 from bisect import bisect_right
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from operator import attrgetter
 from typing import BinaryIO, NamedTuple
 
@@ -156,9 +156,29 @@ def secrets_in(path: str | os.PathLike[str]) -> Secrets:
 def open_capture(path: str | os.PathLike[str], member: Member = START) -> Iterator[Capture]:
     """Open a capture, compressed or not; a compressed one from a member on. Raises OSError."""
     with open(path, "rb") as file:
-        magic = compression(file)
-        inflated = None if magic is None else Decompressed(file, magic, member)
-        yield Capture(os.fspath(path), inflated or file, inflated)  # type: ignore[arg-type]
+        yield _opened(path, file, member)
+
+
+def _opened(path: str | os.PathLike[str], file: BinaryIO, member: Member = START) -> Capture:
+    magic = compression(file)
+    inflated = None if magic is None else Decompressed(file, magic, member)
+    return Capture(os.fspath(path), inflated or file, inflated)  # type: ignore[arg-type]
+
+
+def estimated_frames(path: str | os.PathLike[str]) -> int:
+    """Return about how many frames a capture has, judged by its first ones; 0 if it is no capture.
+
+    Raises OSError.
+    """
+    count = read = 0
+    with open(path, "rb") as file, suppress(CaptureError):
+        size = os.fstat(file.fileno()).st_size
+        for window in _opened(path, file).windows():
+            count += len(window.records.at)
+            read = file.tell()
+            if read < size:
+                break
+    return count * size // read if read else 0
 
 
 def cut(path: str | os.PathLike[str], size: int = PIECE_BYTES, frames: int = PIECE_FRAMES) -> Iterator[Piece]:

@@ -15,6 +15,7 @@ from typing import Literal, NamedTuple
 import click
 
 from analysis.errors import install_command
+from analysis.spark.memory import available_bytes
 from base import compiled
 from testbed.cli.extras import missing
 from topologies.mininet import sandbox
@@ -188,9 +189,7 @@ def _disk() -> Finding:
 
 
 def _memory() -> Finding:
-    lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-    known = {name: int(rest.split()[0]) for name, _, rest in (line.partition(":") for line in lines)}
-    free = known["MemAvailable"] / (1 << 20)
+    free = available_bytes() / (1 << 30)
     said = f"{free:.1f} GiB available, {os.cpu_count()} processors"
     if free < 2:
         return Finding("memory", "less", f"{said}: Spark wants 2 GiB", "free some: top -o %MEM")

@@ -1,5 +1,6 @@
 """Which engine is chosen, and that both make the same tables and the same pages."""
 
+import gzip
 import math
 import os
 import re
@@ -14,13 +15,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
+from handmade import poll, write_capture
+from pcapng_oracle import read
 from short_runs import ROUGH, emulate
 
 from analysis.errors import AnalysisError
 from analysis.pipelines.run import analyze
 from analysis.report.page import unpacked
 from analysis.spark import engine
-from analysis.spark.engine import SMALL_BYTES, EngineChoice, check, choose, frame, session
+from analysis.spark.engine import BYTES_A_FRAME, EngineChoice, check, choose, frame, session
+from captures.formats.files import estimated_frames
 from testbed.cli.main import feednet
 
 pytestmark = pytest.mark.long
@@ -31,19 +35,30 @@ LAYERINGS = ("append-poll", "pull", "persistent", "lli", "lli-selective")
 # --- choosing ---------------------------------------------------------------------------------------------
 
 
-def test_small_captures_are_for_sail_and_large_ones_for_spark():
-    assert choose("auto", None, SMALL_BYTES) == EngineChoice("sail")
-    assert choose("auto", None, SMALL_BYTES + 1) == EngineChoice("spark")
-    assert choose("auto", "local[2]", 1) == EngineChoice("spark", "local[2]")
-    assert choose("sail", None, SMALL_BYTES + 1) == EngineChoice("sail")
-    assert choose("spark", None, 1) == EngineChoice("spark")
+def test_captures_that_fit_in_memory_are_for_sail_and_others_for_spark(tmp_path, monkeypatch):
+    """By their frames: small ones, and those of compressed files, take more memory than their bytes tell."""
+    trace = tmp_path / "trace.pcapng"
+    write_capture(trace, poll())
+    packed = tmp_path / "trace.pcapng.gz"
+    packed.write_bytes(gzip.compress(trace.read_bytes()))
+    frames = sum(1 for _ in read(trace))
+    assert [estimated_frames(path) for path in (trace, packed)] == [frames, frames]
+    for available, chosen in (
+        (4 * frames * BYTES_A_FRAME, "sail"),
+        (4 * frames * BYTES_A_FRAME - 2, "spark"),
+    ):
+        monkeypatch.setattr(engine, "available_bytes", lambda available=available: available)
+        assert choose("auto", None, [trace, packed]) == EngineChoice(chosen)
+        assert choose("auto", "local[2]", [trace]) == EngineChoice("spark", "local[2]")
+        assert choose("sail", None, [trace, packed]) == EngineChoice("sail")
+        assert choose("spark", None, [trace]) == EngineChoice("spark")
 
 
 def test_without_sail_there_is_spark(monkeypatch):
     monkeypatch.setattr(engine, "find_spec", lambda name: None)
-    assert choose("auto", None, 1) == EngineChoice("spark")
+    assert choose("auto", None, ()) == EngineChoice("spark")
     with pytest.raises(AnalysisError) as refused:
-        choose("sail", None, 1)
+        choose("sail", None, ())
     command = [sys.executable, "-m", "pip", "install", "pysail<0.8,>=0.7.2", "pyspark[connect]<4.3,>=4.2"]
     assert str(refused.value) == f"--engine sail: it is not installed: {shlex.join(command)}"
 
@@ -51,7 +66,7 @@ def test_without_sail_there_is_spark(monkeypatch):
 def test_a_pyspark_that_sail_does_not_take(monkeypatch):
     found = metadata.version
     monkeypatch.setattr(metadata, "version", lambda name: "4.3.0" if name == "pyspark" else found(name))
-    assert choose("auto", None, 1).name == "spark"
+    assert choose("auto", None, ()).name == "spark"
     with pytest.raises(AnalysisError, match=r"it does not work with PySpark 4\.3\.0: .* -m pip install"):
         check("sail", None)
 

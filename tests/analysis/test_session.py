@@ -184,6 +184,6 @@ def test_settings_are_for_spark(monkeypatch):
         with pytest.raises(AnalysisError, match=why):
             configure([said])
     configure(["spark.executor.memory=4g"])
-    assert choose("auto", None, 1).name == "spark"
+    assert choose("auto", None, ()).name == "spark"
     with pytest.raises(AnalysisError, match="--conf is for Spark"):
         check("sail", None)
