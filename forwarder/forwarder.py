@@ -270,8 +270,9 @@ class Forwarder(Tables):
 
     def _feed_hops(self, feed: bytes, past: bool) -> Sequence[NextHop] | None:
         """Return the next hops that a feed may come from; see Strategy.feed_hops."""
-        hops = self.fib.lookup(feed)
-        strategy = self.strategies.find(feed, prefix_ends(feed))
+        ends = prefix_ends(feed)
+        hops = self.fib.lookup(feed, ends)
+        strategy = self.strategies.find(feed, ends)
         return strategy.feed_hops(feed, hops, past=past) if strategy.LEADS_FEEDS else hops
 
     def _on_lp(self, face: Face, lp: LpPacket, now: int) -> None:

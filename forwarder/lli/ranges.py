@@ -74,7 +74,11 @@ class Range:
     def ready(self, get: Callable[[int], Data | None]) -> tuple[int, Data] | None:
         """Return the item that can be sent next, with its number; None if there is none at hand."""
         due = (*self.again[:1], self.next) if self.next <= self.limit else self.again[:1]
-        return next(((seq, data) for seq in due if (data := get(seq)) is not None), None)
+        for seq in due:
+            data = get(seq)
+            if data is not None:
+                return seq, data
+        return None
 
     def meaning(self, evidence: Evidence | None) -> tuple[bool, ...]:
         """Return the meaning of an offer to the downstream, if it is any.

@@ -19,7 +19,7 @@ A neighbour that is known to speak this protocol is never SILENT: whether it liv
 """
 
 from collections.abc import Iterable, Iterator
-from enum import Enum
+from enum import Enum, StrEnum
 from typing import Final, NamedTuple
 
 from base.units import MS, NEVER
@@ -59,7 +59,7 @@ class Recovery(Enum):
     NONE = "none"
 
 
-class State(Enum):
+class State(StrEnum):
     """State of a holder towards its upstream."""
 
     IDLE = "idle"
@@ -70,7 +70,7 @@ class State(Enum):
     SILENT = "silent"
 
 
-class Event(Enum):
+class Event(StrEnum):
     """Events of the state machine."""
 
     ASK = "an LLI is sent"
@@ -369,6 +369,8 @@ class Upstream:
 
     def skip(self, first: int) -> None:
         """Ask for nothing before `first` any more: it is here, or is fetched elsewhere."""
+        if first <= self.next and not self._pulled:
+            return  # nothing lies before
         self._is_cut = self._is_cut or self.next <= min(first - 1, self.limit)
         self.head = max(self.head, first)
         self.limit = max(self.limit, self.head - 1)
@@ -707,9 +709,8 @@ class Upstream:
         elif self.head > self.limit:
             self.deadline = NEVER
         else:
-            timeout = self._rtt.timeout(self._tries)
             if self._unanswered:
-                self.deadline = self._asked_at + timeout
+                self.deadline = self._asked_at + self._rtt.timeout(self._tries)
             elif self.is_watched and self._is_checked:
                 self.deadline = NEVER
             else:

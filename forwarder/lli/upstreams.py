@@ -191,8 +191,9 @@ class Upstreams:
         """Return the time of a feed's next wake(), ns."""
         deadlines = [entry.demand_at]
         if entry.ranges.last_expiry() - now >= MS:  # else no lifetime is left
-            holders = [h for face, h in entry.holders() if self._may_ask(entry, face)]
-            deadlines += [h.deadline for h in holders if h.until - now >= MS]
+            for face, holder in entry.holders():
+                if holder.until - now >= MS and self._may_ask(entry, face):
+                    deadlines.append(holder.deadline)
         if not entry.is_fed:
             if not entry.has_scouted:
                 deadlines.append(entry.unfed_since + FIRST_SEARCH)
@@ -250,7 +251,7 @@ class Upstreams:
             not entry.is_fed
             or known is None
             or known.is_signed < evidence.is_signed
-            or self._is_cheaper(entry, face)
+            or face in _cheaper(entry, self._hops(entry))
         ):
             self._adopt(entry, face, evidence, now)
 
@@ -306,7 +307,7 @@ class Upstreams:
         if entry.face is not None and not entry.is_fed and entry.face not in hops:
             self.leave(entry, entry.face, now)
         if entry.is_fed:
-            cheaper = [face for face in hops if self._is_cheaper(entry, face)]
+            cheaper = _cheaper(entry, hops)
             if cheaper:
                 entry.scouts_until = now + SCOUTING
             for face in cheaper:
@@ -515,13 +516,6 @@ class Upstreams:
         holder.is_watched, holder.is_certain = neighbour.is_aware, neighbour.is_certain
         return holder
 
-    def _is_cheaper(self, entry: FeedEntry, face: int) -> bool:
-        """Return whether a next hop costs less than the upstream."""
-        hops = self._hops(entry)
-        if face not in hops:
-            return False
-        return entry.face not in hops or hops.index(face) < hops.index(entry.face)
-
     def _hops(self, entry: FeedEntry) -> list[int]:
         """Return the next hops whose neighbours live, the cheapest first."""
         hops = [hop.face for hop in self._next_hops(entry.feed, False) or ()]
@@ -689,3 +683,8 @@ class Upstreams:
         for face, seq in wanted:
             self._counters["fetches"] += 1
             self._fetch(face, entry.feed, seq, now)
+
+
+def _cheaper(entry: FeedEntry, hops: list[int]) -> list[int]:
+    """Return those of a feed's next hops, the cheapest first, that cost less than the upstream."""
+    return hops if entry.face is None or entry.face not in hops else hops[: hops.index(entry.face)]

@@ -1,9 +1,9 @@
 """The states of a connection and their transitions: figure 5 of RFC 9293, section 3.3.2."""
 
-from enum import Enum
+from enum import StrEnum
 
 
-class State(Enum):
+class State(StrEnum):
     """State of a connection (section 3.3.2)."""
 
     CLOSED = "closed"
@@ -19,7 +19,7 @@ class State(Enum):
     TIME_WAIT = "time-wait"
 
 
-class Step(Enum):
+class Step(StrEnum):
     """Inputs of the state machine."""
 
     LISTEN = "the application waits for others"
