@@ -59,6 +59,7 @@ CAUGHT_BY = {
     "stray Nack believed": 13,
     "tail-loss probe missing": 17,
     "waiting not told": 600109,
+    "way to the source not shown": "repair-lost-as-well",
     "what comes by name taken for pushed": "stored-item-is-waited-for",
     "what was forgotten not asked for": 200006,
     "who alone asks is asked": 771300112947,
