@@ -393,22 +393,17 @@ class FeedTable:
             return None
         return parse_data(cache.fork.packet(cache.feed))
 
-    def ordered(self, name: bytes, hops: Sequence[NextHop]) -> Sequence[NextHop]:
-        """Return the next hops for a classic Interest; the upstream of its feed, if it lives, comes first.
+    def leads_to(self, name: bytes) -> int | None:
+        """Return the upstream face for a classic Interest for an item; None if the next hops are all alike.
 
-        A strategy begins anew with each Interest. One for an item that is missing would go to the cheapest
-        hop again and again, though that has nothing.
+        A strategy knows nothing of feeds: it would send such an Interest to hops that have nothing. So the
+        upstream comes first, and is among those that get a repetition: what was lost is there, too.
         """
         parts = split_item(name)
         entry = self._entries.get(parts[0]) if parts is not None else None
-        if (
-            parts is None
-            or entry is None
-            or parts[1] < entry.upstream_first
-            or not entry.upstream.is_credible
-        ):
-            return hops
-        return sorted(hops, key=lambda hop: hop.face != entry.face)
+        if parts is None or entry is None or parts[1] < entry.upstream_first:
+            return None
+        return entry.face if entry.is_fed or entry.upstream.is_credible else None
 
     def remove_face(self, face: int, now: int) -> None:
         """Drop the ranges of a face that has gone, and the grants to it."""

@@ -140,10 +140,15 @@ class InterestPipeline:
         is_scoped = name.startswith(SCOPED)
         if is_scoped or len(hops) != 1 or hops[0].face == face.number or interest.forwarding_hint:
             hops = self._next_hops.allowed(entry, face, interest, hops, is_scoped)
+        upstream = None
         if self._feeds is not None and len(self._feeds) and len(hops) > 1:
-            hops = self._feeds.ordered(name, hops)
+            upstream = self._feeds.leads_to(name)
+            if upstream is not None:
+                hops = sorted(hops, key=lambda hop: hop.face != upstream)
         strategy: Strategy = entry.strategy
         faces = strategy.after_interest(entry, face.number, hops, now)
+        if upstream is not None and faces and hops[0].face == upstream and upstream not in faces:
+            faces = (upstream, *faces)  # a repetition: the Interest may have been lost, and not the hop
         is_strict = strategy.IS_STRICT and len(entry.in_records) > 1
         if faces is None and (is_strict or entry.is_pending(now)):
             # Other downstreams wait, or another upstream may still answer.

@@ -405,6 +405,18 @@ def test_selecting_asks_for_the_missing_item_by_name() -> None:
     assert relay.classic(B, 2) == ["3 item 2"]
 
 
+def test_a_repetition_goes_to_the_upstream_too_as_the_interest_may_be_what_was_lost() -> None:
+    relay = subscribed(recovery=Recovery.SELECTIVE)
+    relay.core.fib.add(LOGS, B, cost=10)
+    relay.core.fib.add(LOGS, C, cost=20)
+    relay.item(1)
+    relay.items(3, 4)
+    assert relay.classic(A, 2) == ["1 interest 2"]
+    for other in (B, C, B):
+        relay.now += 300 * MS
+        assert relay.classic(A, 2) == ["1 interest 2", f"{other} interest 2"]
+
+
 @pytest.mark.parametrize("is_early", [False, True])
 def test_a_rewind_goes_to_the_same_item_again_when_its_range_has_come(is_early: bool) -> None:
     relay = Relay(max_items=4)

@@ -216,6 +216,7 @@ MUTANTS: Mutants = {
         Patch(consumer, "_FIRST_RETRY", lambda _: NEVER // 2),
     ),
     "pulled once": (Patch(Upstream, "_pull_again", returns([])),),
+    "way to the source not shown": (Patch(FeedTable, "leads_to", returns(None)),),
     "repaired once": (instead(Upstream, "_repair", _asked_once),),
     "cancel for all": (instead(Ranges, "drop", _for_all),),
     "nonce made up": (instead(FeedEntry, "sends", _nonce_made_up),),

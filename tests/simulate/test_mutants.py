@@ -25,7 +25,7 @@ WITHIN = 400
 FIRST = 20
 """Seeds that are played before the saved stories, which take longer."""
 CAUGHT_BY = {
-    "Nack ignored": 245,
+    "Nack ignored": 343,
     "backfill not repeated": "first-believed-for-ever",
     "backlink unchecked": 14,
     "cancel for all": "go-back-n-without-a-source",
@@ -39,11 +39,11 @@ CAUGHT_BY = {
     "hop limits not counted": 1043,
     "hops not counted": "go-back-n-without-a-source",
     "idle answer ignored": "items-taken-for-lost-that-do-not-exist",
-    "loop not detected": 245,
+    "loop not detected": 343,
     "missed rewind": "answers-after-the-time-out",
     "missing items not named": "spent-range-keeps-a-dead-hop",
     "no second try": 2785,
-    "nonce made up": 245,
+    "nonce made up": 343,
     "nothing sent again": "go-back-n-in-step",
     "past not fetched": "first-believed-for-ever",
     "proof not missed": 24,
@@ -59,6 +59,7 @@ CAUGHT_BY = {
     "stray Nack believed": 13,
     "tail-loss probe missing": 17,
     "waiting not told": 600109,
+    "way to the source not shown": "repair-lost-as-well",
     "what comes by name taken for pushed": "stored-item-is-waited-for",
     "what was forgotten not asked for": 200006,
     "who alone asks is asked": 771300112947,

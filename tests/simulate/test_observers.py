@@ -191,8 +191,10 @@ def test_a_repetition_is_known_and_bounded() -> None:
     near, _, there, _ = watched()
     (frame,) = near.send(data("/x"), 0)
     assert there.read(frame, 0).kind == "data"
+    assert there.dated(frame, 7) == 7
     for _ in range(3):
         assert there.read(frame, 0).kind == "repeat"
+        assert there.dated(frame, 8) == 7, "what it says, it said at its first transmission"
     with pytest.raises(Violation, match="5 times"):
         there.read(frame, 0)
 

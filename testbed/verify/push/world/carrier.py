@@ -71,6 +71,9 @@ class Carrier:
             raise Violation("storm", wire.a, f"more than {self._most_frames} frames")
         frame = wire.reader.read(payload, now)
         text = describe(frame)
+        beginnings = self._sources.beginnings
+        if wire.watch is not None:
+            beginnings = wire.watch.dated(payload, beginnings)
         self._check(wire, frame, text)
         self._watch(wire, frame)
         wire.heard.append(payload)
@@ -101,8 +104,8 @@ class Carrier:
                 arrival += fate.by * US
                 text += " (late)"
             else:
-                self._carry(wire, payload, frame, text + " (again)", arrival + fate.by * US)
-        self._carry(wire, payload, frame, text, arrival)
+                self._carry(wire, payload, frame, beginnings, text + " (again)", arrival + fate.by * US)
+        self._carry(wire, payload, frame, beginnings, text, arrival)
 
     def _check(self, wire: Wire, frame: Frame, text: str) -> None:
         try:
@@ -136,8 +139,10 @@ class Carrier:
             self._log.count(f"frame lost: {why}")
         self._log.note(wire.a, wire.b, f"{text} ({why})", lost=True)
 
-    def _carry(self, wire: Wire, payload: bytes, frame: Frame, text: str, arrival: int) -> None:
-        epoch, beginnings = wire.cable.epoch, self._sources.beginnings
+    def _carry(
+        self, wire: Wire, payload: bytes, frame: Frame, beginnings: int, text: str, arrival: int
+    ) -> None:
+        epoch = wire.cable.epoch
         self._carried += 1
         number = self._carried
         self.under_way[number] = (wire, text, frame.kind)
@@ -151,17 +156,18 @@ class Carrier:
 
         def receive() -> None:
             self._log.note(wire.a, wire.b, text)
-            self._sources.heard(wire.b, wire.a, frame, beginnings)
-            self._process_frame(wire, payload, frame)
+            self._process_frame(wire, payload, frame, beginnings)
 
         self._time.at(arrival, FRAME, arrive)
 
-    def _process_frame(self, wire: Wire, payload: bytes, frame: Frame) -> None:
+    def _process_frame(self, wire: Wire, payload: bytes, frame: Frame, beginnings: int) -> None:
+        """Have a node receive a frame; observers are told of the packet that its link passes on."""
         now = self._time.now
         come = frame if wire.watch is None else wire.watch.arrived(payload, now)
         if come is None:
             self._receive(wire, payload, frame.kind)
             return
+        self._sources.heard(wire.b, wire.a, come, beginnings)
         if self._beside.has(come):
             self._beside.arrived(wire.b, wire.a, come)
         else:

@@ -34,6 +34,7 @@ class LinkWatch:
         self._parts: dict[int, dict[int, bytes]] = {}
         self._first: dict[int, bytes] = {}  # the frame with the header fields
         self._times: dict[int, int] = {}  # transmissions of a frame, by Sequence
+        self._dates: dict[int, int] = {}  # of a frame's first transmission, by Sequence
         self._all: set[Packet] = set()  # packets sent
         self._come: dict[int, bool] = {}  # packets sent since the near end's start, by first Sequence
         self._delivered: set[int] = set()  # first Sequences of packets passed on since the far end's start
@@ -45,6 +46,7 @@ class LinkWatch:
         self._parts.clear()
         self._first.clear()
         self._times.clear()
+        self._dates.clear()
         self._come.clear()
 
     def receiver_began(self) -> None:
@@ -83,6 +85,11 @@ class LinkWatch:
         self._all.add(_packet(parse_lp(packet), body))
         self._come[first] = False
         return read_packet(packet)
+
+    def dated(self, payload: bytes, date: int) -> int:
+        """Return the date of a sent frame: `date`, or for a repetition that of the first transmission."""
+        sequence = parse_lp(payload).sequence
+        return date if sequence is None else self._dates.setdefault(sequence, date)
 
     def arrived(self, payload: bytes, now: int) -> Frame | None:
         """Process a received frame at the far end; return the packets passed on, checked."""

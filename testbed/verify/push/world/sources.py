@@ -80,7 +80,7 @@ class Sources:
         self._unfed: dict[Key, int] = {}  # entries without a source, with times, ns
 
     def heard(self, node: str, peer: str, frame: Frame, sent: int) -> None:
-        """Record a frame about to be received by a node, sent after `sent` beginnings."""
+        """Record a packet about to be received by a node, first sent after `sent` beginnings."""
         offered = [reference(frame.feed)] if frame.evidence is not None and frame.kind != "lli" else []
         if frame.hello is not None:
             offered += [state.reference for state in frame.hello.states if state.evidence is not None]
