@@ -70,7 +70,8 @@ def read_packets(
     reading: Reading, findings: ReadStatistics, columns: Sequence[str] = tuple(PACKETS.names)
 ) -> Iterator[pa.RecordBatch]:
     """Yield the packets of a piece of a capture in its order, with some columns of READABLE, texts as
-    dictionaries. Frames are decoded, and counted in `findings`, if SIGHTINGS lacks one of the columns.
+    dictionaries. Frames are decoded, and counted in `findings`, if SIGHTINGS lacks one of the columns, or the
+    capture does not tell the direction of all frames.
 
     A frame with a negative time, or a time from LATEST on, gets the time of the frame before it. Raises
     OSError, and captures.formats.pcapng.CaptureError for a file that is no capture.

@@ -256,14 +256,14 @@ def _prepare_inputs(
     packets = read_parquet(spark, wire, PACKETS.spark)
     streams = read_parquet(spark, side_path(wire, STREAM_LAYERS_TABLE), from_arrow_schema(STREAM_LAYERS))
     seen = protocol_messages.seen(spark, partial(side_path, wire))
-    whole, (frames, application_events) = in_parallel(
+    whole, frames = in_parallel(
         lambda: settle(reassemble(packets, frame(spark, known.breaks)), tables / _MESSAGES),
-        lambda: (Setting(*(frame(spark, table) for table in known)), frame(spark, events)),
+        lambda: Setting(*(frame(spark, table) for table in known)),
     )
     messages = whole.where(F.col("kind").isin(*MESSAGES))
     progress("following every PIT")
 
-    def latencies() -> tuple[DataFrame, DataFrame]:
+    def latencies(application_events: DataFrame) -> tuple[DataFrame, DataFrame]:
         sizes = settle(_item_sizes(packets, messages, seen, cases), tables / "items.parquet")
         late = latency(application_events, frames.feeds, frames.nodes)
         bounded = lower_bounds.with_bound(late, sizes, frames.hops)
@@ -273,7 +273,10 @@ def _prepare_inputs(
 
     with TemporaryDirectory(dir=tables, prefix=".pit-") as place:
         pit = Path(place)
-        (sizes, late), held = in_parallel(latencies, lambda: _pits(whole, pit, known))
+        application_events = _in_file(spark, events, pit / "events.parquet")
+        (sizes, late), held = in_parallel(
+            lambda: latencies(application_events), lambda: _pits(whole, pit, known)
+        )
         yield RunInputs(
             cases=cases,
             pieces=pieces,
@@ -294,6 +297,12 @@ def _prepare_inputs(
             sampled=state.held_levels(state.read_samples(cases), *_spans(known.runs.to_pylist()), CURVE_BINS),
             collected={},
         )
+
+
+def _in_file(spark: SparkSession, table: pa.Table, path: Path) -> DataFrame:
+    """Return a table by way of a file: Spark would hold one from memory in its driver, too."""
+    pq.write_table(table, path)
+    return read_parquet(spark, path, from_arrow_schema(table.schema))
 
 
 def _item_sizes(packets: DataFrame, messages: DataFrame, seen: DataFrame, cases: Cases) -> DataFrame:
@@ -321,7 +330,7 @@ def _pits(packets: DataFrame, out: Path, known: Setting[pa.Table]) -> dict[str, 
     slots = write_pits(packets, out, ends=ends, breaks=known.breaks, keep_steps=True)
     spans, over = _spans(turns.values())
     occupancy = read_parquet(packets.sparkSession, out / PIT_OCCUPANCY.name, PIT_OCCUPANCY.spark)
-    held = levels.scan(occupancy, spans, HELD, CURVE_BINS, over, slots)
+    held = levels.scan(occupancy, spans, HELD, CURVE_BINS, over, slots=slots)
     nodes = zip(*(known.nodes[name].to_pylist() for name in ("layering", "node")), strict=True)
     every = [*((name, node) for name, node in nodes if name in turns), *((name, ALL) for name in turns)]
     return held | {"summary": levels.with_idle(held["summary"], every)}

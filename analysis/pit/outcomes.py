@@ -3,7 +3,7 @@
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from analysis.columns.quantiles import in_ms, quantile_function
+from analysis.columns.quantiles import evenly, in_ms, summarised
 from analysis.columns.values import ALL, OUTCOMES
 
 QUANTILES = {"p50": 0.5, "p95": 0.95, "max": 1.0}
@@ -30,17 +30,14 @@ def lives(pit_intervals: DataFrame, points: int = 200) -> DataFrame:
     lifetime = F.when(lasted(), F.col("closed") - F.col("opened"))
     passed_on = (F.col("interests_in") > 0) & (F.col("interests_out") > 0)
     everywhere = pit_intervals.withColumn("node", F.lit(ALL))
-    return (
-        pit_intervals.union(everywhere)
-        .groupBy("layering", "node")
-        .agg(
-            F.count("*").alias("entries"),
-            F.count(lifetime).alias("lasted"),
-            *(F.count_if(F.col("outcome") == outcome).alias(outcome) for outcome in OUTCOMES),
-            F.sum(F.when(passed_on, F.col("interests_in"))).alias("aggregated_in"),
-            F.sum(F.when(passed_on, F.col("interests_out"))).alias("aggregated_out"),
-            F.sum("renewals").alias("renewals"),
-            *in_ms("lifetime", lifetime, QUANTILES),
-            quantile_function(lifetime, points).alias("lifetimes_ns"),
-        )
+    sums = (
+        F.count("*").alias("entries"),
+        F.count(lifetime).alias("lasted"),
+        *(F.count_if(F.col("outcome") == outcome).alias(outcome) for outcome in OUTCOMES),
+        F.sum(F.when(passed_on, F.col("interests_in"))).alias("aggregated_in"),
+        F.sum(F.when(passed_on, F.col("interests_out"))).alias("aggregated_out"),
+        F.sum("renewals").alias("renewals"),
     )
+    values = {"some": (lifetime, [*QUANTILES.values()]), "lifetimes_ns": (lifetime, evenly(points))}
+    found = summarised(pit_intervals.union(everywhere), ("layering", "node"), sums, values)
+    return found.select(*found.columns[:-2], *in_ms("lifetime", F.col("some"), [*QUANTILES]), "lifetimes_ns")

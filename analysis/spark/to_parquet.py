@@ -95,7 +95,7 @@ def extract(
     out = out.resolve()
     # Each task writes a file for each directory, which costs more than their rows.
     cores = parallelism(spark)
-    tasks = None if cores is None else max(_TASKS_A_CORE * cores, len(pieces) // _PIECES_A_TASK)
+    tasks = max(_TASKS_A_CORE * (cores or 1), len(pieces) // _PIECES_A_TASK)
     write(read_captures(spark, pieces, mode="findings", partitions=tasks), out, by)
     found = _findings(spark, out, pieces)
     reports = _summed(pieces, found)

@@ -8,7 +8,7 @@ fork are deliveries, too, but do not count for a layering's rank.
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from analysis.columns.quantiles import in_ms, quantile_function
+from analysis.columns.quantiles import evenly, in_ms, summarised
 from analysis.columns.values import ALL
 
 QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "max": 1.0}
@@ -38,7 +38,10 @@ def latency(events: DataFrame, feeds: DataFrame, nodes: DataFrame) -> DataFrame:
     delivered = (
         events.where(F.col("event") == "delivered")
         .groupBy(*_FEED, "node", "seq")
-        .agg(F.min_by("bytes", "time").alias("payload_bytes"), F.min("time").alias("delivered"))
+        .agg(
+            F.min_by("bytes", F.struct("time", "bytes")).alias("payload_bytes"),
+            F.min("time").alias("delivered"),
+        )
     )
     purpose = (
         F.when(F.col("cross"), CROSS)
@@ -89,16 +92,21 @@ def quantiles(latencies: DataFrame, points: int = 200) -> DataFrame:
     ratio = F.try_divide("latency_ns", "bound_ns")
     own = latencies.where(F.col("purpose") == SUBSCRIBED)
     everyone = own.withColumn("node", F.lit(ALL))
-    return (
-        own.union(everyone)
-        .groupBy("layering", "node")
-        .agg(
-            F.count("*").alias("deliveries"),
-            F.sum("payload_bytes").alias("payload_bytes"),
-            *in_ms("latency", F.col("latency_ns"), QUANTILES),
-            (F.percentile("bound_ns", 0.5) / 1e6).alias("bound_p50"),
-            F.percentile(ratio, 0.5).alias("latency_ratio_p50"),
-            F.percentile(ratio, 0.95).alias("latency_ratio_p95"),
-            quantile_function(F.col("latency_ns"), points).alias("quantiles_ns"),
-        )
+    keys = ("layering", "node")
+    sums = (F.count("*").alias("deliveries"), F.sum("payload_bytes").alias("payload_bytes"))
+    values = {
+        "some": (F.col("latency_ns"), [*QUANTILES.values()]),
+        "bound": (F.col("bound_ns"), [0.5]),
+        "ratio": (ratio, [0.5, 0.95]),
+        "quantiles_ns": (F.col("latency_ns"), evenly(points)),
+    }
+    return summarised(own.union(everyone), keys, sums, values).select(
+        *keys,
+        "deliveries",
+        "payload_bytes",
+        *in_ms("latency", F.col("some"), [*QUANTILES]),
+        *in_ms("bound", F.col("bound"), ["p50"]),
+        F.col("ratio")[0].alias("latency_ratio_p50"),
+        F.col("ratio")[1].alias("latency_ratio_p95"),
+        "quantiles_ns",
     )

@@ -59,16 +59,16 @@ def link_frames(sightings: DataFrame, ends: DataFrame, cases: Cases) -> pa.Table
     counts = {tuple(row.pop(name) for name in _WAY): row for row in counted}
     rows: Rows = []
     for name, case in cases.items():
-        ways = list(_ways(case, counts))
+        ways = list(_ways(name, case, counts))
         together = {column: sum(way[column] for way in ways) for column in (*_COUNTS, *_SET)}
         rows += [{"layering": name} | row for row in (*ways, {"sender": ALL, "receiver": ALL} | together)]
     return pa.Table.from_pylist(rows, LINK_FRAMES)
 
 
-def _ways(case: Case, counts: dict[tuple[str, ...], dict[str, int]]) -> Iterator[dict[str, Any]]:
+def _ways(name: str, case: Case, counts: dict[tuple[str, ...], dict[str, int]]) -> Iterator[dict[str, Any]]:
     for link in case.manifest.topology.links:
         for way in ((link.a, link.b), (link.b, link.a)):
-            counted = counts.get((case.layering, *way), dict.fromkeys(_COUNTS, 0))
+            counted = counts.get((name, *way), dict.fromkeys(_COUNTS, 0))
             yield dict(zip(_WAY[1:], way, strict=True)) | counted | _expected(link, counted)
 
 

@@ -16,7 +16,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from analysis.columns.quantiles import quantile_function
+from analysis.columns.quantiles import evenly, summarised
 from analysis.columns.slices import slice_of, with_span
 from analysis.decode.protocols.multicast import SEGMENTS
 from analysis.decode.protocols.registry import in_datagrams
@@ -189,11 +189,9 @@ def hop_delays(crossed: DataFrame, latencies: DataFrame, points: int = 200) -> D
         .where(F.col("delay_ns") >= 0)
     )
     together = hops.withColumns({"sender": F.lit("*"), "receiver": F.lit("*")})
-    return (
-        hops.union(together)
-        .groupBy("layering", "sender", "receiver")
-        .agg(F.count("*").alias("hops"), quantile_function(F.col("delay_ns"), points).alias("quantiles_ns"))
-    )
+    values = {"quantiles_ns": (F.col("delay_ns"), evenly(points))}
+    way = ("layering", "sender", "receiver")
+    return summarised(hops.union(together), way, [F.count("*").alias("hops")], values)
 
 
 def losses(crossed: DataFrame, ends: DataFrame) -> DataFrame:
@@ -229,7 +227,8 @@ def _items(crossed: DataFrame) -> DataFrame:
 
 
 def journeys(crossed: DataFrame, most: int) -> DataFrame:
-    """Return the transits for drawing journeys: at most about `most`, of the lowest-numbered items.
+    """Return the transits for drawing journeys: if they are more than `most`, of the lowest-numbered items
+    only, and of what has no number.
 
     Segments of multicast are left out: only the first of an item says which item it is.
     """

@@ -23,8 +23,8 @@ from analysis.spark.parquet import TABLE
 ROWS = 1 << 19
 """Packets of a node in one share, roughly."""
 
-_NODES_TOGETHER = 8
-"""Nodes with so few packets that this many have as many as a share are in one share together."""
+_TOGETHER = 8
+"""Parts with so few rows that this many have as many as a share are in one share together."""
 
 OF_FEED = "of_feed"
 """The column that tells whether a share is that of the packet's feed, which is one share alone."""
@@ -104,23 +104,24 @@ def nodes_of(packets: DataFrame) -> pa.Table:
     )
 
 
-def _numbered(nodes: pa.Table) -> tuple[pa.Table, int]:
-    """Return layering, node, shares and first, the number of its first share; and the number of all shares.
+def numbered(parts: pa.Table, most: int) -> tuple[pa.Table, int]:
+    """Return the columns of `parts` but rows, with shares, the number of the part's shares, and first, the
+    number of its first one; and the number of all shares.
 
-    A node with ROWS packets or more has shares of its own. Others are put together, as a share is a task.
+    A part with `most` rows or more has shares of its own. Others are put together, as a share is a task.
     There is at least one share.
     """
-    rows = nodes["rows"].to_numpy()
-    shares = rows // ROWS + 1
+    rows = parts["rows"].to_numpy()
+    shares = rows // most + 1
     is_small, is_large = shares == 1, shares > 1
-    filled = np.cumsum(rows[is_small]) * _NODES_TOGETHER // ROWS
+    filled = np.cumsum(rows[is_small]) * _TOGETHER // most
     first = np.zeros_like(shares)
     first[is_small] = np.cumsum(np.diff(filled, prepend=filled[:1]) > 0)
     of_small = int(first[is_small].max(initial=-1)) + 1
     first[is_large] = of_small + np.cumsum(shares[is_large]) - shares[is_large]
-    numbered = nodes.select(["layering", "node"])
-    numbered = numbered.append_column("first", pa.array(first)).append_column("shares", pa.array(shares))
-    return numbered, max(1, of_small + int(shares[is_large].sum()))
+    found = parts.drop_columns("rows")
+    found = found.append_column("first", pa.array(first)).append_column("shares", pa.array(shares))
+    return found, max(1, of_small + int(shares[is_large].sum()))
 
 
 def divided(packets: DataFrame, nodes: pa.Table) -> tuple[DataFrame, int]:
@@ -134,9 +135,9 @@ def divided(packets: DataFrame, nodes: pa.Table) -> tuple[DataFrame, int]:
     concerns its feed; a Hello, and the proof of a fork, any.
     """
     packets = packets.where(F.col("kind").isin(*MESSAGES, *NOTICES))
-    numbered, number = _numbered(nodes)
-    known = frame(packets.sparkSession, numbered)
-    if (pc.max(numbered["shares"]).as_py() or 1) == 1:
+    placed, number = numbered(nodes.select(["layering", "node", "rows"]), ROWS)
+    known = frame(packets.sparkSession, placed)
+    if (pc.max(placed["shares"]).as_py() or 1) == 1:
         packets = packets.join(F.broadcast(known), ["layering", "node"]).withColumn(OF_FEED, F.lit(True))
         return packets.withColumnRenamed("first", "share").drop("shares"), number
     short = F.split_part("name", F.lit(DIGEST), F.lit(1))

@@ -97,8 +97,8 @@ engine_option = click.option(
     type=click.Choice(_ENGINES),
     default="auto",
     help="What analyses captures: Spark, or Sail (`feednet doctor` tells how to install it), which takes"
-    " seconds where Spark takes half a minute; auto: Sail if it is installed and captures are small, without"
-    " --master.",
+    " seconds where Spark takes half a minute; auto: Sail if it is installed and captures fit in memory,"
+    " without --master.",
 )
 
 all_tables_option = click.option(

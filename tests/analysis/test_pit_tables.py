@@ -164,7 +164,7 @@ def test_entries_of_a_busy_node_are_shared_out_by_their_names(spark, tmp_path, m
     found = Counter(tuple(row.values()) for row in entries.to_pylist())
     assert found == Counter(interval for interval in intervals if interval[0] == node)
     held = (
-        tables.occupancy(of_table(rows, "pit_steps", tables.STEPS), {})
+        tables.occupancy(of_table(rows, "pit_steps", tables.STEPS), slots.slots_of(nodes_of(run)))
         .where(f"node = '{node}'")
         .orderBy("time")
     )
@@ -177,8 +177,11 @@ def test_states_of_a_long_run_are_followed_slot_by_slot(spark, packets, tmp_path
     """Tables, summaries, curves and heat are those of one slot, whatever the number of slots."""
     monkeypatch.setattr(slots, "PACKETS", most)
     found = write_pits(frame(spark, packets), tmp_path)
-    assert [divided.number > 1 for divided in found.values()] == ([True] * 2 if most < 1 << 20 else [])
+    assert found.are_several == (most < 1 << 20)
     check(tmp_path)
+    monkeypatch.undo()
+    whole = slots.slots_of(nodes_of(frame(spark, packets)))
+    assert (whole.are_several, whole.number) == (False, 1)
     states = read_parquet(spark, tmp_path / "pit_occupancy", PIT_OCCUPANCY.spark)
     times = packets["time"].to_numpy()
     first, last = int(times.min()), int(times.max())
@@ -186,10 +189,10 @@ def test_states_of_a_long_run_are_followed_slot_by_slot(spark, packets, tmp_path
     over = dict.fromkeys(spans, Span(first + (last - first) // 4, last - (last - first) // 3))
 
     def scanned(divided):
-        return levels.scan(states, spans, State._fields, 30, over, divided)
+        return levels.scan(states, spans, State._fields, 30, over, slots=divided)
 
-    assert scanned(found) == scanned({})
-    assert len(scanned({})["summary"]) == 2 * (len(NODES) + 1)
+    assert scanned(found) == scanned(whole)
+    assert len(scanned(whole)["summary"]) == 2 * (len(NODES) + 1)
 
 
 @pytest.mark.spark

@@ -290,6 +290,22 @@ def test_hops_are_as_long_as_the_clocks_say(spark, packets):
     ]
 
 
+@pytest.mark.parametrize("order", [(0, 1, 2, 3), (3, 2, 1, 0), (1, 0, 3, 2)])
+def test_of_sightings_at_one_time_the_first_node_counts(spark, order):
+    seen = [("r1", "out", 10), ("r2", "out", 10), ("r4", "in", 20), ("r3", "in", 20)]
+    rows = [("x", *seen[place], "data", "/n", None, "a", "b") for place in order]
+    columns = (
+        "layering string, node string, direction string, time long, kind string, name string, nonce long"
+    )
+    packets = spark.createDataFrame(rows, columns + ", src string, dst string")
+    nodes = spark.createDataFrame(
+        [(f"r{number}", number) for number in range(1, 5)], "node string, number long"
+    )
+    assert listed(capture_aggregates.hops(packets, nodes), "sender", "receiver", "delay_ns") == [
+        ("r1", "r3", 10)
+    ]
+
+
 def held(rows, start, end, slices=100, window=10**6):
     """Return the Levels of one node's PIT_OCCUPANCY, taken in windows."""
     levels = Levels(Span(start, end), ("entries", "bytes"), 2, slices)

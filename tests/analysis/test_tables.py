@@ -19,6 +19,7 @@ from analysis.metrics.run.in_flight import in_flight
 from analysis.metrics.run.lower_bounds import feeds_at, item_sizes, wire_bound, with_bound
 from analysis.pit.outcomes import lives
 from analysis.pit.windows import levels
+from analysis.pit.windows.slots import SIZES, slots_of
 from analysis.pit.windows.tables import occupancy as occupancy_of
 from analysis.pit.windows.tables import write_pits
 from analysis.pit.windows.validation import samples, truth, truth_summary
@@ -203,10 +204,16 @@ def of(table):
     return sorted(tuple(row.values()) for row in ds.dataset(place).to_table().to_pylist())
 
 
+ONE_SLOT = slots_of(pa.Table.from_pylist([{"layering": "x", "rows": 1, "begin": 0, "end": 1000}], SIZES))
+
+
 def summaries(steps, span, over=None):
     """Return each node's summary over a run."""
     runs = {"x": Span(*span)}, ("entries", "bytes"), 40, over and {"x": Span(*over)}
-    return {row["node"]: row for row in levels.scan(occupancy_of(steps, {}), *runs)["summary"]}
+    return {
+        row["node"]: row
+        for row in levels.scan(occupancy_of(steps, ONE_SLOT), *runs, slots=ONE_SLOT)["summary"]
+    }
 
 
 @pytest.fixture(scope="module")
@@ -229,7 +236,7 @@ def test_states_are_added_up_of_steps_of_nodes_and_of_all_together(spark, steps)
     at_once = spark.createDataFrame(
         [("x", "a", 15, 1, 9, 0, 0, 0, 0), ("x", "a", 15, -1, -9, 0, 0, 1, 0)], STEPS
     )
-    states = occupancy_of(steps.union(at_once), {}).drop("layering").toArrow().to_pylist()
+    states = occupancy_of(steps.union(at_once), ONE_SLOT).drop("layering").toArrow().to_pylist()
     assert sorted(tuple(row.values()) for row in states) == [
         (ALL, 10, 1, 22, 0, 0),
         (ALL, 20, 3, 102, 1, 8),
@@ -370,10 +377,12 @@ def test_curves_keep_the_extremes_of_each_slice(spark):
     shape = [1, 4, 2, 3, 0, 1, 0, 1]
     deltas = [b - a for a, b in zip([0, *shape], shape, strict=False)]
     table = spark.createDataFrame([("x", "a", k, d, d * 10, 0, 0, 0, 0) for k, d in enumerate(deltas)], STEPS)
-    occupancy = occupancy_of(table, {})
+    occupancy = occupancy_of(table, ONE_SLOT)
 
     def curve(bins):
-        rows = levels.scan(occupancy, {"x": Span(0, 1000)}, ("entries", "bytes"), bins)["curves"]
+        rows = levels.scan(occupancy, {"x": Span(0, 1000)}, ("entries", "bytes"), bins, slots=ONE_SLOT)[
+            "curves"
+        ]
         return [tuple(row.values())[2:] for row in rows if row["node"] == "a"]
 
     assert curve(1) == [

@@ -1,4 +1,5 @@
-"""Aggregates for the page of captures, from the tables of analysis.tables.schema: small, whatever their size.
+"""Aggregates for the page of captures, from the tables of analysis.tables.schema: small, whatever their size,
+but for hops(), which has a row for each packet.
 
 Every function takes and returns DataFrames. Time series are counted per slice of a run (`slice`, from 0),
 distributions in buckets of 1 %, so the result grows with nodes and runs and not with packets. Sums are of
@@ -11,6 +12,7 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
+from analysis.columns.quantiles import summarised
 from analysis.columns.slices import sliced
 from analysis.columns.values import SLICES
 from analysis.decode.protocols.protocol import NDN
@@ -115,9 +117,9 @@ def hops(packets: DataFrame, nodes: DataFrame) -> DataFrame:
         .join(F.broadcast(nodes), "node")
         .groupBy("layering", "src", "dst", "kind", "name", "nonce")
         .agg(
-            F.min_by(F.when(is_out, F.col("number")), sent).alias("from"),
+            F.min_by("number", F.when(is_out, F.struct("time", "number"))).alias("from"),
             F.min(sent).alias("sent"),
-            F.min_by(F.when(~is_out, F.col("number")), came).alias("to"),
+            F.min_by("number", F.when(~is_out, F.struct("time", "number"))).alias("to"),
             F.min(came).alias("came"),
         )
         .where((F.col("from") != F.col("to")) & F.col("sent").isNotNull() & F.col("came").isNotNull())
@@ -130,12 +132,14 @@ def hops(packets: DataFrame, nodes: DataFrame) -> DataFrame:
 
 def hop_summary(hopped: DataFrame) -> DataFrame:
     """Return layering, sender, receiver, packets, least_ns, median_ns, negative of hops()."""
-    return hopped.groupBy("layering", "sender", "receiver").agg(
+    sums = (
         F.count("*").alias("packets"),
         F.min("delay_ns").alias("least_ns"),
-        F.percentile("delay_ns", 0.5).alias("median_ns"),
         F.count_if(F.col("delay_ns") < 0).alias("negative"),
     )
+    values = {"median": (F.col("delay_ns"), [0.5])}
+    found = summarised(hopped, ("layering", "sender", "receiver"), sums, values)
+    return found.select(*found.columns[:-1], F.col("median")[0].alias("median_ns"))
 
 
 def distribution(table: DataFrame, value: str, *keys: str) -> DataFrame:

@@ -14,6 +14,7 @@ from operator import or_
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
@@ -62,7 +63,8 @@ def record_changes(events: pa.Table, cases: Cases) -> pa.Table:
     """
     mapped: defaultdict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)
     resolved: defaultdict[tuple[str, str], dict[str, list[tuple[int, int]]]] = defaultdict(dict)
-    for row in events.select(["layering", "time", "node", "event", "feed", "seq"]).to_pylist():
+    named = events.filter(pc.is_in(events["event"], pa.array(["mapped", "resolved"])))
+    for row in named.select(["layering", "time", "node", "event", "feed", "seq"]).to_pylist():
         place = row["layering"], row["feed"]
         if row["event"] == "mapped":
             mapped[place].append((row["time"], row["seq"]))

@@ -7,7 +7,6 @@ Levels takes a node's states in windows of ascending times.
 import pickle
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -194,7 +193,8 @@ def scan(
     of: Sequence[str],
     bins: int,
     over: Mapping[str, Span] | None = None,
-    slots: Mapping[str, Slots] = MappingProxyType({}),
+    *,
+    slots: Slots,
 ) -> dict[str, Rows]:
     """Return rows of `summary`, `curves` and `heat` of analysis.tables.schema.PIT_OCCUPANCY, in the order of
     runs and nodes: layering, node and Levels'; of heat, no ALL. A task follows a node in one of a run's
@@ -204,7 +204,7 @@ def scan(
     if not spans:
         return rows_of
     known = with_slot(occupancy.where(F.col("layering").isin(*spans)), slots)
-    next_time = _next_times(known) if slots else {}
+    next_time = _next_times(known) if slots.are_several else {}
 
     def levels_of(rows: pa.Table) -> Iterator[pa.Table]:
         place = run, node, slot = tuple(rows[name][0].as_py() for name in (*_BY_NODE, SLOT))
@@ -217,7 +217,7 @@ def scan(
         levels.finish(next_time.get(place))
         yield pa.table([[run], [node], [slot], [pickle.dumps(levels)]], _FOUND)
 
-    found = in_groups(known, (*_BY_NODE, SLOT), levels_of, from_arrow_schema(_FOUND)).toArrow()
+    found = in_groups(known, (SLOT, *_BY_NODE), levels_of, from_arrow_schema(_FOUND), slots.number).toArrow()
     nodes: dict[tuple[str, str], Levels] = {}
     for row in found.sort_by([(name, "ascending") for name in _FOUND.names[:3]]).to_pylist():
         levels = pickle.loads(row["levels"])

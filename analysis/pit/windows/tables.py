@@ -52,7 +52,7 @@ def write_pits(
     ends: Mapping[str, int] | None = None,
     breaks: pa.Table | None = None,
     keep_steps: bool = False,
-) -> dict[str, Slots]:
+) -> Slots:
     """Write the tables of write_told(), of packets; arguments as of pits(). Return the slots of runs."""
     nodes = nodes_of(packets)
     slots = slots_of(nodes)
@@ -61,7 +61,7 @@ def write_pits(
     return slots
 
 
-def write_told(rows: DataFrame, out: Path, slots: Mapping[str, Slots], *, keep_steps: bool = False) -> None:
+def write_told(rows: DataFrame, out: Path, slots: Slots, *, keep_steps: bool = False) -> None:
     """Write `out`/pit_intervals and `out`/pit_occupancy, in directories by layering, of the rows
     that pits() makes (analysis.tables.shares.followed). `slots` are those of runs; `keep_steps`: write STEPS
     to `out`/pit_steps, too.
@@ -125,15 +125,15 @@ def _broken(breaks: pa.Table | None) -> dict[tuple[str, str], pa.Table]:
     return {place: pa.Table.from_pylist(rows) for place, rows in found.items()}
 
 
-def occupancy(steps: DataFrame, slots: Mapping[str, Slots]) -> DataFrame:
+def occupancy(steps: DataFrame, slots: Slots) -> DataFrame:
     """Return analysis.tables.schema.PIT_OCCUPANCY of STEPS: of each slot of a run in one task."""
     needed = with_slot(steps.select(*_BY_NODE, "time", *_OF_STATE), slots)
-    before = _before(needed) if slots else {}
+    before = _before(needed) if slots.are_several else {}
 
     def occupied(rows: pa.Table) -> Iterator[pa.Table]:
         return _occupied(rows, before.get((rows["layering"][0].as_py(), rows[SLOT][0].as_py()), {}))
 
-    return in_groups(needed, ("layering", SLOT), occupied, PIT_OCCUPANCY.spark)
+    return in_groups(needed, (SLOT, "layering"), occupied, PIT_OCCUPANCY.spark, slots.number)
 
 
 def _before(steps: DataFrame) -> dict[tuple[str, int], dict[str, Ints]]:
