@@ -2,7 +2,9 @@
 
 Tables are written as Parquet and read back, so each is computed once and is available to pandas, DuckDB or
 polars. The engine writes large ones, a directory for each layering; small ones are collected, and written as
-one file each. All layerings go through every step together: a Spark job costs more than its rows.
+one file each. This process also holds what applications and nodes logged (events and samples), which the
+machine of the run wrote alone. All layerings go through every step together: a Spark job costs more than its
+rows.
 """
 
 import os
