@@ -104,7 +104,7 @@ def _subscribers(cases: Cases) -> dict[tuple[str, str], _Subscriber]:
     return {
         (name, node): _Subscriber(expected, turn.last_ns, turn.stop_ns, turn.settle_ns)
         for name, case in cases.items()
-        for turn in [case.manifest.runs[name]]
+        for turn in [case.manifest.runs[case.layering]]
         for node, expected in case.manifest.workload.expected.items()
         if node not in case.manifest.workload.paced
     }
