@@ -125,7 +125,7 @@ def _batch(
         direction = _directions(reading, window, interfaces, columns["src"], columns["dst"])
         columns["node"] = _nodes(reading, interfaces, records, place, names, direction, columns)
         segments = np.flatnonzero(columns["tcp_seq"].is_valid().to_numpy(zero_copy_only=False))
-        _find(findings, columns, direction, len(segments))
+        _count_rows(findings, columns, direction, len(segments))
         if PAYLOAD in wanted:
             columns[PAYLOAD] = _payloads(window, links, segments, columns["protocol"])
     columns["direction"] = pa.DictionaryArray.from_arrays(
@@ -138,7 +138,9 @@ def _batch(
     return pa.RecordBatch.from_pydict({name: columns[name] for name in wanted})
 
 
-def _find(findings: ReadStatistics, columns: dict[str, pa.Array], direction: Ints, segments: int) -> None:
+def _count_rows(
+    findings: ReadStatistics, columns: dict[str, pa.Array], direction: Ints, segments: int
+) -> None:
     """Count the rows of a batch."""
     _count(findings.problems, columns["problem"])
     _count(findings.kinds, columns["kind"])

@@ -156,8 +156,8 @@ def measure_cases(cases: Cases, tables: Path, master: str | None = None, engine:
 class RunInputs(NamedTuple):
     """Inputs of all metrics: the setting, application events, and packets.
 
-    `frames` is the setting, `events` are the application events as DataFrames. `collected` has the small
-    tables computed so far, by name.
+    `pieces` are those of the captures, `frames` is the setting, and `events` are the application events as
+    DataFrames. `collected` has the small tables computed so far, by name.
     """
 
     cases: Cases
@@ -532,9 +532,9 @@ def _replication(given: RunInputs) -> None:
     found = replication.replication(given.seen, given.packets, opened, published)
     spent = given.keep("causes", found.causes, "layering", "node", "cause").to_pylist()
     given.keep("reach", replication.reach(found.firsts), "layering", "hops")
-    brought = found.brought.toArrow().to_pylist()
     spans, _ = _spans(given.setting.runs.to_pylist())
-    for name, table in ebt.ebt(ebt.notes(found.ends), brought, opened.toArrow().to_pylist(), spans).items():
+    known = opened.toArrow().to_pylist()
+    for name, table in ebt.ebt(ebt.notes(found.ends), found.brought, known, spans).items():
         given.write(name, table)
     items = published.groupBy(*of_feeds).agg(F.count("*").alias("items")).toArrow().to_pylist()
     delivered = given.latencies.select(*of_feeds).distinct().toArrow().to_pylist()

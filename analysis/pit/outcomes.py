@@ -38,6 +38,10 @@ def lives(pit_intervals: DataFrame, points: int = 200) -> DataFrame:
         F.sum(F.when(passed_on, F.col("interests_out"))).alias("aggregated_out"),
         F.sum("renewals").alias("renewals"),
     )
-    values = {"some": (lifetime, [*QUANTILES.values()]), "lifetimes_ns": (lifetime, evenly(points))}
+    values = {"lifetimes": (lifetime, [*QUANTILES.values(), *evenly(points)])}
     found = summarised(pit_intervals.union(everywhere), ("layering", "node"), sums, values)
-    return found.select(*found.columns[:-2], *in_ms("lifetime", F.col("some"), [*QUANTILES]), "lifetimes_ns")
+    return found.select(
+        *found.columns[:-1],
+        *in_ms("lifetime", F.col("lifetimes"), [*QUANTILES]),
+        F.slice("lifetimes", len(QUANTILES) + 1, points + 1).alias("lifetimes_ns"),
+    )

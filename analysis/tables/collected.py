@@ -42,7 +42,7 @@ class Tables:
 
     def where(self, name: str, which: pc.Expression, *columns: str) -> pa.Table:
         """Return some rows and columns of a table; of one that is a path, only these are read."""
-        found = self._collected[name]
+        found = self._collected.get(name)
         if isinstance(found, Path):
             return pq.read_table(found, columns=[*columns], filters=which)
         return self.table(name).filter(which).select(columns)

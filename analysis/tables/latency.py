@@ -95,18 +95,17 @@ def quantiles(latencies: DataFrame, points: int = 200) -> DataFrame:
     keys = ("layering", "node")
     sums = (F.count("*").alias("deliveries"), F.sum("payload_bytes").alias("payload_bytes"))
     values = {
-        "some": (F.col("latency_ns"), [*QUANTILES.values()]),
+        "latency": (F.col("latency_ns"), [*QUANTILES.values(), *evenly(points)]),
         "bound": (F.col("bound_ns"), [0.5]),
         "ratio": (ratio, [0.5, 0.95]),
-        "quantiles_ns": (F.col("latency_ns"), evenly(points)),
     }
     return summarised(own.union(everyone), keys, sums, values).select(
         *keys,
         "deliveries",
         "payload_bytes",
-        *in_ms("latency", F.col("some"), [*QUANTILES]),
+        *in_ms("latency", F.col("latency"), [*QUANTILES]),
         *in_ms("bound", F.col("bound"), ["p50"]),
         F.col("ratio")[0].alias("latency_ratio_p50"),
         F.col("ratio")[1].alias("latency_ratio_p95"),
-        "quantiles_ns",
+        F.slice("latency", len(QUANTILES) + 1, points + 1).alias("quantiles_ns"),
     )

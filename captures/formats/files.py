@@ -40,7 +40,7 @@ EMPTY_FILE = "empty"
 """Reason why an empty file is no capture."""
 
 _FIRST, _FIRST_BYTES = 20, 1 << 21
-"""Frames that identify a capture, and their bytes at most."""
+"""Frames that identify a capture; bytes that hold them, and that tell of the frames to come."""
 _PCAPNG = b"\n\r\r\n"
 
 
@@ -173,7 +173,7 @@ def estimated_frames(path: str | os.PathLike[str]) -> int:
     count = read = 0
     with open(path, "rb") as file, suppress(CaptureError):
         size = os.fstat(file.fileno()).st_size
-        for window in _opened(path, file).windows():
+        for window in _opened(path, file).windows(step=_FIRST_BYTES):
             count += len(window.records.at)
             read = file.tell()
             if read < size:

@@ -59,6 +59,7 @@ class Recovery(Enum):
     NONE = "none"
 
 
+# Texts, as these are keys that each packet looks up: C hashes texts.
 class State(StrEnum):
     """State of a holder towards its upstream."""
 

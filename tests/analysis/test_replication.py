@@ -150,7 +150,7 @@ def test_modes_of_feeds_by_connection_and_time(spark):
         spark.createDataFrame([("x", "a", "/f", 1)], PUBLISHED),
     )
     brought = [{"layering": "x", "node": "a", "peer": "b", "messages": 7, "again": 2}]
-    tables = ebt(notes(made.ends), brought, ends, {"x": Span(0, 120)})
+    tables = ebt(notes(made.ends), frame(spark, pa.Table.from_pylist(brought)), ends, {"x": Span(0, 120)})
     assert [tuple(row.values()) for row in tables["ebt_connections"].to_pylist()] == [
         ("x", "a", "b", 1, 3, 3, 7, 2),
         ("x", "b", "a", 0, 5, 0, 0, 0),

@@ -54,15 +54,16 @@ def notes(seen: DataFrame) -> DataFrame:
 
 
 def ebt(
-    notes_sent: DataFrame, received: Rows, connections: Rows, spans: Mapping[str, Span]
+    notes_sent: DataFrame, received: DataFrame, connections: Rows, spans: Mapping[str, Span]
 ) -> dict[str, pa.Table]:
     """Return TABLES.
 
-    `notes_sent` are those of notes(), `received` rows of Replication.brought, `connections` of
+    `notes_sent` are those of notes(), `received` is Replication.brought, `connections` are rows of
     analysis.decode.connections.CONNECTIONS; `spans` are of runs, by layering.
     """
     names = [name for name, _ in _WAY]
     schema = pa.schema([*_WAY, ("found", pa.string())])
+    closings = _closings(connections)
 
     def follow(notes_of_one: pa.Table) -> Iterator[pa.Table]:
         rows = notes_of_one.sort_by([("time", "ascending"), ("note", "ascending")]).to_pylist()
@@ -71,11 +72,11 @@ def ebt(
         means = _means(_steps(rows, closings.get(connection, ())), spans[connection[0]])
         yield pa.table([[value] for value in (*connection, json.dumps([total, [*means]]))], schema)
 
-    closings = _closings(connections)
-    messages = {_connection(row): {name: row[name] for name in ("messages", "again")} for row in received}
     nothing = {"messages": 0, "again": 0}
     rows: dict[str, Rows] = {name: [] for name in TABLES}
     found = in_groups(notes_sent, names, follow, from_arrow_schema(schema)).toArrow()
+    brought = received.toArrow().to_pylist() if len(found) else []
+    messages = {_connection(row): {name: row[name] for name in ("messages", "again")} for row in brought}
     for row in found.sort_by([(name, "ascending") for name in names]).to_pylist():
         total, means = json.loads(row.pop("found"))
         rows["ebt_connections"].append(row | total | messages.get(_connection(row), nothing))

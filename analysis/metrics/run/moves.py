@@ -68,7 +68,7 @@ def record_changes(events: pa.Table, cases: Cases) -> pa.Table:
         place = row["layering"], row["feed"]
         if row["event"] == "mapped":
             mapped[place].append((row["time"], row["seq"]))
-        elif row["event"] == "resolved":
+        else:
             resolved[place].setdefault(row["node"], []).append((row["time"], row["seq"]))
     rows = []
     for (layering, feed), records in sorted(mapped.items()):

@@ -3,6 +3,7 @@
 from enum import StrEnum
 
 
+# Texts, as these are keys that each segment looks up: C hashes texts.
 class State(StrEnum):
     """State of a connection (section 3.3.2)."""
 
